@@ -763,9 +763,13 @@ class TestHostileAnswers:
         place.accepts(http(b"<html>", content_type="text/html"))
         assert failing(place.call).code == "CONTENT_TYPE"
 
-    def test_a_status_that_moves_to_another_origin_is_not_followed(self, place):
-        place.accepts(http(status=302, location="https://evil.example/"))
-        assert failing(place.call).code == "REDIRECT_REFUSED"
+    def test_a_status_that_moves_to_another_origin_is_asked_for_without_the_credential(self, place):
+        place.client.set_token(ORIGIN, "secret-1")
+        place.accepts(http(status=302, location="https://cdn.example/1"))
+        place.publisher.reply("GET", "https://cdn.example/1", DONE)
+        assert place.call().output == {"high": 31}
+        (request,) = place.sent("GET", "https://cdn.example/1")
+        assert "secret-1" not in str(request.headers)
 
     def test_an_id_with_a_slash_stays_below_its_place(self, place):
         place.post(told("accepted", 202, execution_id="../../admin"))

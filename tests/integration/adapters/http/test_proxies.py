@@ -132,7 +132,11 @@ def test_a_silent_proxy_costs_the_time_of_the_request(ask, origin, answered):
 
 
 def test_a_dripping_proxy_does_too(ask, origin):
-    with RawServer(lambda peer: (peer.request(), peer.drip(b"HTTP/1.1 200 " + b"x" * 9_000, 0.01))) as proxy:
+    def talk(peer):
+        peer.request()
+        peer.drip(b"HTTP/1.1 200 " + b"x" * 9_000, 0.01)
+
+    with RawServer(talk) as proxy:
         assert refused(ask, origin.url(host=HOST), proxy.url(), timeout=0.2).code == "TIMEOUT"
 
 

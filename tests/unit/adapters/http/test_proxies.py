@@ -84,6 +84,7 @@ def test_a_value_that_names_no_http_proxy_is_refused_without_showing_it(value):
 
 def test_credentials_are_decoded_sent_and_not_shown():
     proxy = find_proxy(parse_url("https://[2606::1]"), {"HTTPS_PROXY": "http://m%40e:hu:sh%C3%A9@px.example"})
+    assert proxy is not None
     assert proxy.headers == {"proxy-authorization": "Basic bUBlOmh1OnNow6k="}
     assert "bUBl" not in repr(proxy)
     assert proxy.connect_message(parse_url("https://[2606::1]")).split(b"\r\n")[:2] == [

@@ -6,17 +6,13 @@ Only an error imports this module. A file that cannot be read adds no advice, si
 from __future__ import annotations
 
 import difflib
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.adapters.files.settings_file import load_settings, user_file
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.url import parse_url
-from skillwire.resolver.references import parse_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
     from skillwire.errors import Diagnostics
 
 
-_ADDRESS: Final = {"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"}
 #: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
 SUGGESTIONS: Final = {
     "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
@@ -49,26 +44,13 @@ _CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
 def advised(error: SkillwireError) -> Diagnostics:
-    """Return the diagnostics of ``error``, with a fix for the current environment."""
+    """Return the diagnostics of ``error``, with a fix for the current project."""
     diagnostics = error.diagnostics()
-    fix = None
-    with suppress(SkillwireError):  # another file is broken too; the user needs the first error
-        if error.code in _ADDRESS:
-            fix = _of_project(str(error.details.get("host", "")))
-        elif error.code == "NO_SOURCES" and "name" in error.details:
+    if error.code == "NO_SOURCES" and "name" in error.details:
+        with suppress(SkillwireError):  # another file is broken too; the user needs the first error
             fix = _installed(str(error.details["name"]))
-    return diagnostics if fix is None else diagnostics._replace(fix=fix)
-
-
-def _of_project(host: str) -> str | None:
-    settings = load_settings(Path.cwd(), os.environ)
-    foreign = [source for source in settings.sources if source not in settings.own_sources]
-    if host not in {parse_url(parse_source(source).url).host for source in foreign}:
-        return None
-    return (
-        "The project's skillwire.toml names it, and a project file may name only public addresses. "
-        f"If you trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
-    )
+            return diagnostics._replace(fix=fix or diagnostics.fix)
+    return diagnostics
 
 
 def _installed(name: str) -> str | None:

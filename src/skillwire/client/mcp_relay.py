@@ -216,7 +216,7 @@ class RelayClient(AsyncClient):
             response = await self._runner.run(ask())
             lines: list[bytes | None] = [*relay.lines(message, response)]
         except SkillwireError as error:
-            self._session.access.explain(error)
+            self._session.explain(error)
             lines = [error_line(message, error)]
         except Exception as error:  # noqa: BLE001  # one message must not end the others
             lines = [error_line(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))]

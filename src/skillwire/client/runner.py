@@ -49,7 +49,7 @@ class SyncRunner:
         try:
             return drive(flow, self._do)
         except SkillwireError as error:
-            self._session.access.explain(error)
+            self._session.explain(error)
             raise
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class AsyncRunner:
         try:
             return await drive_async(flow, self._do)
         except SkillwireError as error:
-            self._session.access.explain(error)
+            self._session.explain(error)
             raise
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -17,7 +18,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
 from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.adapters.files.install_folder import FileSkillsFolder
-from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
+from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.errors import (
     DecodeError,
@@ -31,6 +32,7 @@ from skillwire.errors import (
 )
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding
+from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
@@ -53,7 +55,7 @@ from skillwire.resolver.resolve import DependencySources, find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
 from skillwire.resolver.sources import Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills
-from skillwire.trust.address import AddressPolicy
+from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
 from skillwire.wire.exchange import limit_time, seconds_of, work
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ class ClientSession:
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
             addresses=lambda: self.access.addresses,
-            explain=self.access.explain,
+            explain=self.explain,
             root=self.root,
             lan=lambda: self.lan,
             git=GitMemory({}, {}),
@@ -148,6 +150,19 @@ class ClientSession:
     def set_token(self, origin: str, token: str) -> None:
         """Send ``token`` with every request to ``origin``, and to no other."""
         self.access.prefer(origin, bearer(token))
+
+    def explain(self, error: SkillwireError) -> None:
+        """Complete an error with the credential that was sent, or with the project's file that names the address."""
+        self.access.explain(error)
+        if error.code not in REFUSED_ADDRESS:
+            return
+        foreign = [source for source in self.settings.sources if source not in self.settings.own_sources]
+        with suppress(SkillwireError):  # a source that cannot be read is an error of its own
+            if error.details.get("host") in {parse_url(parse_source(source).url).host for source in foreign}:
+                error.fix = (
+                    "The project's skillwire.toml names it, and a project file may name only public addresses. If you "
+                    f"trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
+                )
 
     def registry_url(self, url: str) -> str:
         """Return the URL of a registry, that of the settings for an empty one, and allow to connect to it."""
@@ -312,7 +327,7 @@ class ClientSession:
                 stage = "calling"
                 execution = yield from self.call(ref, descriptor, inputs, options)
             except SkillwireError as error:
-                self.access.explain(error)
+                self.explain(error)
                 providers.failed(one, error, stage, is_safe=is_safe)
                 continue
             for skipped in providers.passed:
@@ -510,7 +525,7 @@ class ClientSession:
                         find_skills(parse_source(place), self.context, capability_type)
                     )
             except SkillwireError as error:
-                self.access.explain(error)
+                self.explain(error)
                 failures.append(error)
         if failures and len(failures) == len(places):
             raise failures[0]

@@ -164,8 +164,11 @@ def read_document(
 ) -> Flow[tuple[CachedResponse | None, AnsweredBy | None]]:
     """Return the document at ``url`` and where it came from; None for both without a document.
 
-    Raises FetchError (``OFFLINE``) when it is not in the cache and is the ``last`` to be tried.
+    Raises FetchError (``OFFLINE``) when it is not in the cache and is the ``last`` to be tried, TrustError for an
+    address that the policy refuses, cached or not.
     """
+    if (policy := context.addresses()) is not None:
+        policy.check_url(parse_url(url))
     credential = context.credential_for(url)
     cached = yield from work(lambda: context.cache.look_up(url, credential))
     now = context.clock()

@@ -160,6 +160,9 @@ def _table(version: int) -> tuple[tuple[Network, AddressScope], ...]:
     return tuple((read_network(text), reach) for text, reach in rows)
 
 
+#: The codes of what the policy refuses.
+REFUSED_ADDRESS: Final = frozenset({"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"})
+
 _LOCALHOST: Final = re.compile(r"(?:.*\.)?localhost", re.ASCII)
 _LOCAL_NAME: Final = re.compile(
     r"[^.:]+|.*\.(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|test|home\.arpa)", re.ASCII

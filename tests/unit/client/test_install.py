@@ -7,6 +7,7 @@ import tarfile
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -859,8 +860,8 @@ class TestCredentials:
 
 def test_a_source_of_the_project_is_not_named_and_gets_no_credential(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SKILLWIRE_TOKENS", "http://127.0.0.1:9=secret")
-    (tmp_path / "skillwire.toml").write_text('sources = ["127.0.0.1:9"]')
+    monkeypatch.setenv("SKILLWIRE_TOKENS", "https://example.com=secret")
+    (tmp_path / "skillwire.toml").write_text('sources = ["example.com"]')
     client = Client(tmp_path)
     client.driver = SimulatedPublisher()
     before = client._session.access.addresses
@@ -869,3 +870,30 @@ def test_a_source_of_the_project_is_not_named_and_gets_no_credential(tmp_path, m
     assert client.driver.requests
     assert all("Authorization" not in request.headers for request in client.driver.requests)
     assert client._session.access.addresses == before
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_private_source_of_the_project_is_one_warning_whatever_is_cached(tmp_path, monkeypatch, site, is_warm):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    private, local = "http://127.0.0.1:9", SimulatedPublisher()
+    entry = {"name": "One", "version": "1.0.0", "capability_type": "plugin", "description": "d", "access": "public"}
+    shared = {
+        "protocol": {"version": "1.0.0"},
+        "provider": {"name": "Example"},
+        "skills": [{**entry, "id": f"example/{n}", "descriptor_url": f"{private}/{n}.json"} for n in range(3)],
+    }
+    local.answer(f"{private}/.well-known/skill-sharing", json.dumps(shared).encode(), cache_control="max-age=600")
+    if is_warm:
+        named = Client(tmp_path)
+        named.driver = local
+        assert named.find("", private)
+    site.put()
+    (tmp_path / "skillwire.toml").write_text('sources = ["127.0.0.1:9", "example.com"]')
+    findings: list[Any] = []
+    client = Client(tmp_path, report=findings.append)
+    client.driver = site.publisher
+    assert [skill.name for skill, _ in client.find("", [])] == ["one"]
+    (finding,) = findings
+    assert (finding.code, finding.level) == ("ADDRESS_REFUSED", "warning")
+    assert "add it to sources in your own" in finding.fix
+    assert not [request.url for request in site.publisher.requests if private in request.url]

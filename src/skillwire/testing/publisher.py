@@ -82,14 +82,19 @@ class SimulatedPublisher:
         *,
         run: Callable[[Flow[T]], T] | None = None,
         on_done: Callable[[], object] = lambda: None,
+        is_enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T | SkillwireError]:
-        """Run ``flows``, one after the other; return their results or errors in order."""
-        results: list[T | SkillwireError] = []
-        for flow in flows:
+        """Run ``flows``, one after the other; return their results or errors, in order."""
+        waiting = list(flows)
+        results: list[Any] = [None] * len(waiting)
+        for number, flow in enumerate(waiting):
             try:
-                results.append((run or self.run)(flow))
+                results[number] = result = (run or self.run)(flow)
             except SkillwireError as error:
-                results.append(error)
+                results[number] = error
+            else:
+                if is_enough(result):
+                    break
             on_done()
         return results
 
@@ -97,7 +102,7 @@ class SimulatedPublisher:
         if isinstance(step, HttpRequest):
             return self.send(step)
         if isinstance(step, All):
-            return self.run_all(step.flows, on_done=step.on_done)
+            return self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
         return step.call() if isinstance(step, Work) else None
 
     def close(self) -> None:

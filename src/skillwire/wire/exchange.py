@@ -85,10 +85,14 @@ class HttpResponse(NamedTuple):
 
 
 class All(NamedTuple):
-    """Run flows at the same time; a list of results or errors, in order, is sent back. ``on_done``: after each."""
+    """Run flows at the same time; a list of results or errors, in order, is sent back. ``on_done``: after each.
+
+    After a result that ``is_enough`` the others are abandoned, and the list has None for each of them.
+    """
 
     flows: Sequence[Flow[Any]]
     on_done: Callable[[], object] = lambda: None
+    is_enough: Callable[[Any], bool] = lambda _: False
 
 
 class Work(NamedTuple):

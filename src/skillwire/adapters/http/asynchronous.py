@@ -206,30 +206,38 @@ class AsyncDriver:
         run: Callable[[Flow[T]], Awaitable[T]] | None = None,
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
+        is_enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T | SkillwireError]:
-        """Run independent ``flows`` concurrently, each by ``run``; return their results or errors in order."""
+        """Run independent ``flows`` concurrently, each by ``run``; return their results or errors in order.
+
+        After one that ``is_enough`` the others are cancelled.
+        """
         waiting = list(flows)
         results: list[T | SkillwireError | None] = [None] * len(waiting)
-        numbered = iter(enumerate(waiting))
+        numbered = (pair for pair in enumerate(waiting))
 
         async def work() -> None:
             for index, flow in numbered:
                 try:
-                    results[index] = await (run or self.run)(flow)
+                    results[index] = result = await (run or self.run)(flow)
                 except SkillwireError as error:
                     results[index] = error
+                else:
+                    if is_enough(result):
+                        for task in tasks - {asyncio.current_task()}:
+                            task.cancel()
+                        numbered.close()
                 on_done()
 
         async with asyncio.TaskGroup() as workers:
-            for _ in range(min(concurrency, len(waiting))):
-                workers.create_task(work())
+            tasks = {workers.create_task(work()) for _ in range(min(concurrency, len(waiting)))}
         return cast("list[T | SkillwireError]", results)
 
     async def _do(self, step: Step) -> Any:
         if isinstance(step, HttpRequest):
             return await self.send(step)
         if isinstance(step, All):
-            return await self.run_all(step.flows, on_done=step.on_done)
+            return await self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
         return await (asyncio.to_thread(step.call) if isinstance(step, Work) else asyncio.sleep(step.seconds))
 
     async def send(self, request: HttpRequest) -> HttpResponse:

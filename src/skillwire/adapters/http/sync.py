@@ -150,10 +150,12 @@ class SyncDriver:
         run: Callable[[Flow[T]], T] | None = None,
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
+        is_enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T | SkillwireError]:
         """Run independent ``flows`` on threads, each by ``run``; return their results or errors in order.
 
-        ``on_done`` is called in the caller's thread after each.
+        ``on_done`` is called in the caller's thread after each. After one that ``is_enough``, those without a result
+        run to their end unheard, within their own deadlines.
         """
         calls = [functools.partial(run or self.run, flow) for flow in flows]
         results: list[T | SkillwireError | None] = [None] * len(calls)
@@ -162,13 +164,15 @@ class SyncDriver:
                 raise outcome
             results[index] = outcome
             on_done()
+            if not isinstance(outcome, BaseException) and is_enough(outcome):
+                break
         return cast("list[T | SkillwireError]", results)
 
     def _do(self, step: Step) -> Any:
         if isinstance(step, HttpRequest):
             return self.send(step)
         if isinstance(step, All):
-            return self.run_all(step.flows, on_done=step.on_done)
+            return self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
         return step.call() if isinstance(step, Work) else time.sleep(step.seconds)
 
     def send(self, request: HttpRequest) -> HttpResponse:

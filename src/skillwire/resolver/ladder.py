@@ -1,0 +1,338 @@
+"""The order in which the sources of a skill are asked, and what each outcome leads to.
+
+:data:`LADDER` has one row for each rung: local network, DHT, SkillCenter, cache; then the places that the user named.
+:data:`AFTER` has one row for each code. A :class:`Climb` asks the rungs that are in play, each within its deadline and
+the time that is left, until one has the skill. It records every rung: its result, its time, and the reason where it was
+not asked. A caller that cannot use what a rung found goes on with the next one.
+
+With hedging, a rung is also asked when the one before takes longer than 95 % of its earlier answers; the first rung
+that finds something wins. Time and chance are arguments. Spec: SDP §12.1, §12.2.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from skillwire import limits
+from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
+from skillwire.wire.exchange import All, Sleep, within
+from skillwire.wire.pacing import backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillwire.wire.exchange import Flow
+
+T = TypeVar("T")
+#: How a rung ended, what it found, and its error.
+_Result: TypeAlias = "tuple[RungTrace, list[T], SkillwireError | None]"
+_PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
+_LONGEST_PAUSE: Final = 1.0
+_HEDGE_STEP: Final = 0.005  # seconds between two looks at the rung before
+_DURATIONS: Final = 64  # answers of a rung that its p95 is taken from
+_NEGATIVE_SECONDS: Final = 5.0
+_NEGATIVES: Final = 256  # questions
+LAN, DHT, CENTER, CACHE, NAMED = "lan", "dht", "skillCenter", "cache", "named"
+
+
+class LadderRow(NamedTuple):
+    """One rung: seconds that it may take, attempts within them, and a guess of its p95 until there are figures.
+
+    ``is_local``: it asks no peer, so that it is asked even when no time is left.
+    """
+
+    deadline: float
+    attempts: int = 1
+    p95: float = 1.0
+    is_local: bool = False
+
+
+#: The rungs in their order; a setting may replace a deadline.
+LADDER: Final[dict[str, LadderRow]] = {
+    LAN: LadderRow(2.0, attempts=2, p95=0.6),
+    DHT: LadderRow(5.0, p95=2.5),
+    CENTER: LadderRow(10.0, p95=0.5),
+    CACHE: LadderRow(5.0, p95=0.05, is_local=True),
+    NAMED: LadderRow(float(limits.CALL_WAIT_SECONDS), p95=1.0),
+}
+
+
+class Action(StrEnum):
+    """What follows a rung's error."""
+
+    RETRY = "retry"  # the same rung, after a growing pause, while its time lasts
+    NEXT = "next"
+    USE_CACHE = "use the cache"  # before the rungs that need the network
+    STOP = "stop"
+
+
+#: Code of an error → what follows. For other codes a TrustError stops, and any other error leads to the next rung.
+AFTER: Final[dict[str, Action]] = {
+    "DISC_001": Action.RETRY,
+    "DISC_002": Action.NEXT,  # down to the SkillCenter
+    "DISC_003": Action.STOP,
+    "DISC_004": Action.STOP,
+    "DISC_005": Action.USE_CACHE,
+    "DISC_006": Action.NEXT,  # another skill, where the rung itself has none
+    "DISC_007": Action.NEXT,
+    "LAN_UNAVAILABLE": Action.USE_CACHE,
+    "TIMEOUT": Action.RETRY,
+}
+
+
+class Outcome(StrEnum):
+    """The end of one rung."""
+
+    FOUND = "found"
+    NOTHING = "nothing"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+    REFUSED = "refused"
+    OFF = "off"
+    NOT_REACHED = "not reached"
+
+
+class Rung(NamedTuple, Generic[T]):
+    """A rung in play.
+
+    Args:
+        name: a key of :data:`LADDER`.
+        ask: returns what the source has, given the seconds that it may take.
+        off: why it is not asked; empty if it is.
+        deadline: seconds, in place of the row's.
+        is_always: asked even when an earlier rung has found something.
+    """
+
+    name: str
+    ask: Callable[[float], Flow[list[T]]] | None = None
+    off: str = ""
+    deadline: float | None = None
+    is_always: bool = False
+
+    @property
+    def row(self) -> LadderRow:
+        """Its row, with its own deadline."""
+        row = LADDER[self.name]
+        return row if self.deadline is None else row._replace(deadline=self.deadline)
+
+
+class RungTrace(NamedTuple):
+    """A rung of one answer: how it ended, after how many seconds and attempts, why, and how many skills it gave."""
+
+    name: str
+    outcome: Outcome
+    seconds: float = 0.0
+    attempts: int = 0
+    code: str = ""
+    reason: str = ""
+    found: int = 0
+
+    def __str__(self) -> str:
+        why = self.code or self.reason
+        took = f" after {self.seconds:.1f} s" if self.attempts else ""
+        return f"{self.name} {self.outcome}{took}" + (f" ({why})" if why else "")
+
+
+def outcome_of(error: SkillwireError) -> Outcome:
+    """Return how a rung ended that raised ``error``."""
+    if isinstance(error, NotFoundError):
+        return Outcome.NOTHING
+    if action_after(error) is Action.RETRY:
+        return Outcome.TIMEOUT
+    return Outcome.REFUSED if action_after(error) is Action.STOP else Outcome.FAILED
+
+
+def action_after(error: SkillwireError) -> Action:
+    """Return what follows ``error``."""
+    return AFTER.get(error.code, Action.STOP if isinstance(error, TrustError) else Action.NEXT)
+
+
+class Ladder:
+    """The ladder of one client: its clock, the durations of earlier answers, and negative answers.
+
+    Args:
+        clock: monotonic seconds.
+        chance: returns a number from 0 to 1.
+        hedges: start the next rung after the p95 of the one before.
+    """
+
+    def __init__(self, clock: Callable[[], float], chance: Callable[[], float], *, hedges: bool = False) -> None:
+        self.clock, self.chance, self.hedges = clock, chance, hedges
+        self._durations: dict[str, deque[float]] = {}
+        self._negative: OrderedDict[object, tuple[float, Climb[Any]]] = OrderedDict()
+
+    def took(self, name: str, seconds: float) -> None:
+        """Keep the duration of an answer."""
+        self._durations.setdefault(name, deque(maxlen=_DURATIONS)).append(seconds)
+
+    def p95(self, name: str) -> float:
+        """Return the seconds within which 95 % of a rung's answers came."""
+        known = sorted(self._durations.get(name, ()))
+        return known[len(known) * 95 // 100] if len(known) >= _DURATIONS // 4 else LADDER[name].p95
+
+    def climb(self, question: object, rungs: Sequence[Rung[T]], seconds: float | None = None) -> Climb[T]:
+        """Return a new climb within ``seconds``; for a question without an answer a moment ago, that climb at its end.
+
+        An empty ``question`` is asked anew each time.
+        """
+        until, climb = self._negative.get(question, (0.0, None))
+        if question and climb is not None and self.clock() < until:
+            return climb
+        return Climb(self, question, rungs, seconds)
+
+    def keep_negative(self, question: object, climb: Climb[Any]) -> None:
+        """Keep a climb that found nothing."""
+        if question:
+            self._negative[question] = self.clock() + _NEGATIVE_SECONDS, climb
+            self._negative.move_to_end(question)
+            if len(self._negative) > _NEGATIVES:
+                self._negative.popitem(last=False)
+
+
+class Climb(Generic[T]):
+    """One question on its way down the ladder; ``traces`` has a row for each rung that ended."""
+
+    def __init__(self, ladder: Ladder, question: object, rungs: Sequence[Rung[T]], seconds: float | None) -> None:
+        self._ladder, self._question = ladder, question
+        self._waiting = sorted(rungs, key=lambda rung: list(LADDER).index(rung.name))
+        self._end = None if seconds is None else ladder.clock() + seconds
+        self._traces: list[RungTrace] = []
+        self._errors: list[SkillwireError] = []
+        self._has_found = False
+
+    @property
+    def traces(self) -> tuple[RungTrace, ...]:
+        """The rungs that ended, then those that were not reached."""
+        left = [
+            RungTrace(rung.name, Outcome.OFF if rung.off else Outcome.NOT_REACHED, reason=rung.off)
+            for rung in self._waiting
+        ]
+        return (*self._traces, *left)
+
+    def next(self) -> Flow[list[T]]:
+        """Return what the next rung with a result has; an empty list when every rung answered that it has nothing.
+
+        Raises SkillwireError: a rung's error that stops the climb, or at its end the first one, with all rungs in its
+        message and ``details``.
+        """
+        is_over, found = not self._waiting, list[T]()
+        while self._waiting and not found:
+            if self._ladder.hedges and sum(not (rung.off or rung.is_always) for rung in self._waiting) > 1:
+                found = yield from self._race()
+            else:
+                found = self._take(*(yield from self._ask(self._waiting.pop(0))))
+        if found:
+            self._has_found = True
+            for rung in [rung for rung in self._waiting if rung.is_always]:
+                self._waiting.remove(rung)
+                found = [*found, *self._take(*(yield from self._ask(rung)))]
+        elif not (self._has_found or is_over):
+            self._ladder.keep_negative(self._question, self)
+        if not found and self._errors:
+            raise self._failure()
+        return found
+
+    def reject(self, error: SkillwireError) -> None:
+        """Record that what the last rung found cannot be used; raise ``error`` where that stops the climb."""
+        number = max(n for n, trace in enumerate(self._traces) if trace.outcome is Outcome.FOUND)
+        trace = self._traces.pop(number)._replace(outcome=outcome_of(error), code=error.code, reason=error.message)
+        self._traces.insert(number, trace)
+        self._errors.append(error)
+        self._follow(error)
+
+    def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
+        """Ask one rung, as often as its row says; return how it ended, and touch nothing of this climb."""
+        clock, row = self._ladder.clock, rung.row
+        started = clock()
+        end = started + row.deadline
+        if self._end is not None and not row.is_local:
+            end = min(end, self._end)
+        if rung.off or rung.ask is None:
+            return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
+        if end <= started:
+            return RungTrace(rung.name, Outcome.NOT_REACHED, reason="no time is left"), [], None
+        failure: SkillwireError | None = None
+        found: list[T] = []
+        attempts = 0
+        while attempts < row.attempts:
+            share = 2**attempts / (2**row.attempts - 1)  # each attempt gets twice the time of the one before
+            seconds = (end - started) * share if attempts + 1 < row.attempts else end - clock()
+            attempts += 1
+            failure = None
+            try:
+                found = yield from within(rung.ask(seconds), seconds, clock)
+            except UsageError:
+                raise
+            except SkillwireError as error:
+                failure = error
+            if failure is None or action_after(failure) is not Action.RETRY or attempts == row.attempts:
+                break
+            pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
+            yield Sleep(max(min(pause, end - clock()), 0.0))
+        seconds = clock() - started
+        if failure is None:
+            self._ladder.took(rung.name, seconds)
+            outcome = Outcome.FOUND if found else Outcome.NOTHING
+            return RungTrace(rung.name, outcome, seconds, attempts, found=len(found)), found, None
+        outcome = outcome_of(failure)
+        return RungTrace(rung.name, outcome, seconds, attempts, failure.code, failure.message), [], failure
+
+    def _take(self, trace: RungTrace, found: list[T], error: SkillwireError | None) -> list[T]:
+        """Record how a rung ended; return what it found."""
+        self._traces.append(trace)
+        if error is not None:
+            self._errors.append(error)
+            self._follow(error)
+        return found
+
+    def _follow(self, error: SkillwireError) -> None:
+        """Put the cache first after a failed network; raise an error that stops the climb."""
+        action = action_after(error)
+        if action is Action.STOP:
+            raise self._described(error)
+        if action is Action.USE_CACHE:
+            self._waiting.sort(key=lambda rung: rung.name != CACHE)
+
+    def _race(self) -> Flow[list[T]]:
+        """Ask the waiting rungs, each when the one before has ended or is slow; return what the first one found."""
+        rungs = [rung for rung in self._waiting if not rung.is_always]
+        self._waiting = [rung for rung in self._waiting if rung.is_always]
+        clock, started, ended = self._ladder.clock, dict[int, float](), set[int]()
+
+        def ask_later(number: int) -> Flow[_Result[T]]:
+            before = number - 1
+            while number and before not in ended:
+                if before in started and clock() >= started[before] + self._ladder.p95(rungs[before].name):
+                    break
+                yield Sleep(_HEDGE_STEP)
+            started[number] = clock()
+            result = yield from self._ask(rungs[number])
+            ended.add(number)
+            return result
+
+        flows = [ask_later(number) for number in range(len(rungs))]
+        results: list[_Result[T] | None] = yield All(flows, is_enough=lambda result: bool(result[1]))
+        best: list[T] = []
+        for rung, result in zip(rungs, results, strict=True):
+            if result is None:
+                self._traces.append(RungTrace(rung.name, Outcome.NOT_REACHED, reason="another rung was faster"))
+            elif isinstance(result, SkillwireError):
+                raise result
+            else:
+                best = best or self._take(*result)
+        return best
+
+    def _failure(self) -> SkillwireError:
+        missing = (error for error in self._errors if error.code == "SKILL_NOT_FOUND")
+        return self._described(next(missing, self._errors[0]))
+
+    def _described(self, error: SkillwireError) -> SkillwireError:
+        """Return ``error`` with the rungs in its details, and in its message where there was more than one."""
+        rows = [trace._asdict() for trace in self.traces]
+        if "rungs" not in error.details:
+            if len(rows) > 1:
+                error.message = f"{error.message}; tried: {', '.join(map(str, self.traces))}"
+            error.details = {**error.details, "rungs": rows}
+        return error

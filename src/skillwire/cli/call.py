@@ -23,8 +23,8 @@ from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import Duration, confirm, open_client, open_progress, token_option
 from skillwire.cli.output import bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
-from skillwire.model.lan import FoundVia
 from skillwire.resolver.references import lan_capability, reference_to
+from skillwire.resolver.sources.lan import provider_label
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -309,28 +309,30 @@ def _call_lan(
     """Call a provider of a capability; return the execution and the fields for ``--json``."""
     if isinstance(request.inputs, str):  # standard input can be read once, and several may be tried
         request = request._replace(inputs=_read_object(request.inputs))
-    with progress.waiting("asking the local network"):
-        providers = client.lan.providers(capability, use_unverified=use_unverified)
+    timeout = request.arguments["timeout"]
+    providers = client.lan.providers(capability, use_unverified=use_unverified, timeout=timeout)
     printed = 0
     while True:
-        one = providers.next()
+        with progress.waiting("asking the local network" if not printed else "looking for another provider"):
+            one = client.lan.next_provider(providers)
         for passed in providers.passed[printed:]:
             output.note(dim("skipped "), passed.reason.replace(" was passed over", "", 1))
         printed = len(providers.passed)
         call: Call | None = None
         try:
-            with progress.during("reading"):
-                seconds = providers.lookup_seconds(request.arguments["timeout"])
+            with progress.waiting(f"waiting for {one.name} {provider_label(one)}"):
+                seconds = providers.lookup_seconds()
                 skill = client.lan.skill(one, use_unverified=use_unverified, timeout=seconds)
                 parameters, media_type = _accepted_inputs(skill)
-            call = Call(output, progress, skill, request)
+            arguments: CallArguments = {**request.arguments, "timeout": providers.left()}
+            call = Call(output, progress, skill, request._replace(arguments=arguments))
             execution = call.make(parameters, media_type)
         except SkillwireError as error:
             stage: Stage = "reading" if call is None else call.stage
             providers.failed(one, error, stage, is_safe=call is not None and call.is_safe)
             continue
-        via = ", from the cache, since no agent responded" if one.found_via is FoundVia.CACHE else ""
         if execution is None:
             return None, {}
-        output.note(dim("answered by "), bold(one.skill_id), dim(f" {one.publisher_label}{via}"))
-        return execution, {"lan": provider_object(one, providers.passed)}
+        via = ", from the cache, since no agent responded" if one.freshness == "cached" else ""
+        output.note(dim("answered by "), bold(one.name), dim(f" {provider_label(one)}{via}"))
+        return execution, {"lan": provider_object(one, providers)}

@@ -70,6 +70,9 @@ class VersionObject(TypedDict):
     digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
 
 
+Freshness = Literal["live", "cached", "stale"]
+
+
 class RefObject(VersionObject):
     name: Annotated[str, "Name"]
     reference: Annotated[str, "Reference for commands"]
@@ -78,8 +81,24 @@ class RefObject(VersionObject):
     ]
     description: Annotated[str, "What it does and when to use it"]
     found_via: Annotated[str, "Sources that listed it"]
+    heard_at: Annotated[float, "Time when the source was read, or heard it, in seconds since the epoch"]
+    freshness: Annotated[Freshness, "live, cached since heard_at, or stale (offline only)"]
+    health: Annotated[str | None, "Health on the local network; null for other sources"]
+    trust: Annotated[str | None, "Trust in its key on the local network; null for other sources"]
     shared: Annotated[SharedObject | None, "Skill Sharing fields; null if not asked or not listed there"]
     rpc: Annotated[RpcObject | None, "Skills Protocol fields; null if not found at an endpoint"]
+
+
+class RungObject(TypedDict):
+    name: Annotated[Literal["lan", "dht", "skillCenter", "cache", "named"], "Rung; named: the places that you named"]
+    outcome: Annotated[
+        Literal["found", "nothing", "timeout", "failed", "refused", "off", "not reached"], "How it ended"
+    ]
+    seconds: Annotated[float, "Time that it took"]
+    attempts: Annotated[int, "How often it was asked"]
+    code: Annotated[str, "Code of its error; empty without one"]
+    reason: Annotated[str, "Why it ended so, or was not asked; may be empty"]
+    found: Annotated[int, "Number of skills that it has"]
 
 
 class LanSkillObject(TypedDict):
@@ -97,6 +116,7 @@ class LanSkillObject(TypedDict):
         "Whether its key has a certificate chain to a configured root; not known for skills known from other agents",
     ]
     found_via: Annotated[Literal["multicast", "mdns", "cache"], "Source of the record"]
+    freshness: Annotated[Freshness, "live, cached, or stale if a network problem is suspected"]
     heard_at: Annotated[float, "Time of the last sign of life, in seconds since the epoch"]
     stale: Annotated[bool, "Whether a network problem is suspected instead of a skill failure"]
 
@@ -111,6 +131,7 @@ class FindDocument(TypedDict):
     query: Annotated[str, "Search words"]
     total: Annotated[int, "Number of matching skills"]
     hits: Annotated[list[FindHit], "The best matches"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
 
 
 class FileObject(TypedDict):
@@ -286,6 +307,7 @@ class WhichDocument(TypedDict):
     error: Annotated[ErrorObject | None, "The error; null if the reference was resolved"]
     skills: Annotated[list[WhichSkill], "Resolved skills"]
     why: Annotated[str, "Why this source won"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
     lookups: Annotated[list[LookupObject], "Searched locations, in order"]
     others: Annotated[list[RefObject], "Skills of that name in other sources"]
     other_lookups: Annotated[list[LookupObject], "Locations after the winning one"]
@@ -366,6 +388,7 @@ class MemberObject(TypedDict):
     agent_id: Annotated[str, "Agent"]
     skill_id: Annotated[str, "Skill"]
     role: Annotated[Literal["PRIMARY", "BACKUP"], "Role in the group"]
+    freshness: Annotated[Freshness, "live, or cached: it may be gone"]
 
 
 class SceneObject(TypedDict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from skillwire.cli.documents import DryRun, ErrorObject, FindingObject, LanSkillObject, PlaceObject
+from skillwire.cli.documents import DryRun, ErrorObject, FindingObject, LanSkillObject, PlaceObject, RungObject
 from skillwire.executions.task_form import FieldKind  # noqa: TC001  # the schema reads it
 
 
@@ -191,14 +191,17 @@ class ExecutionObject(TypedDict):
 
 
 class SkippedProviderObject(TypedDict):
-    skill: Annotated[LanSkillObject, "Its skill"]
+    skill: Annotated[LanSkillObject | None, "Its skill; null if no agent announces it"]
+    origin: Annotated[str, "URL of its publisher"]
     code: Annotated[str, "Reason, as a code"]
     reason: Annotated[str, "Reason, as text"]
 
 
 class CalledProvider(TypedDict):
-    skill: Annotated[LanSkillObject, "The skill that responded"]
+    skill: Annotated[LanSkillObject | None, "The skill that responded; null if no agent announces it"]
+    origin: Annotated[str, "URL of its publisher"]
     passed_over: Annotated[list[SkippedProviderObject], "Skipped providers"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
 
 
 class CallDocument(ExecutionObject):

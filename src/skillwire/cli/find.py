@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.cli.lan_view import lan_object, status_text, trust_text
+from skillwire.cli.lan_view import heard, lan_object, rung_object, status_text, trust_text
 from skillwire.cli.options import (
     network_options,
     open_client,
@@ -16,10 +17,11 @@ from skillwire.cli.options import (
     shortened,
     terminal_width,
 )
-from skillwire.cli.output import bold, dim, output_options
+from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources.lan import describe_lan_skill, ref_of
+from skillwire.resolver.sources import LAN
+from skillwire.resolver.sources.lan import describe_lan_skill, provider_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,7 @@ _ROOM: Final = 24  # columns that a description or a list of capabilities needs
     type=click.Choice(["api", "plugin", "knowledge", "task"]),
     help="Only skills that Skill Sharing lists with this type.",
 )
-@click.option("--lan", is_flag=True, help="Search only the local network.")
+@click.option("--lan", is_flag=True, help="Search the local network instead of origins.")
 @network_options
 @refresh_option
 @output_options
@@ -66,28 +68,41 @@ def command(
     Searches the origins given with --from, or the configured sources, with Agent Skills Discovery and Skill Sharing;
     and Skills Protocol endpoints, https://example.com/rpc, or https://example.com/rpc#ns. for one namespace.
 
-    With --lan, searches the local network by name, capability or scene. Each row shows the skill's health and trust.
+    With --lan, searches the local network by name, capability or scene; without an answer, the SkillCenter of the
+    settings and then the cache. Each row shows the skill's health and trust.
     """
     words = " ".join(query)
     if lan:
         if origins or capability_type is not None or network["token"] is not None:
             fix = "Leave them out: a local network search has no single origin."
             raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
-        _find_lan(output, words, limit, **network)
-        return
+        origins = (f"{LAN}:",)
     progress = open_progress(output)
-    with (
-        open_client(output, references=origins, progress=progress, **network) as client,
-        progress.during("reading"),
-    ):
-        hits = client.find(words, origins, capability_type=capability_type)
-    shown = hits[:limit]
-    found = [_hit(skill.ref, score) for skill, score in shown]
-    output.document({"schema": "skillwire/find/1", "query": words, "total": len(hits), "hits": found})
-    _print_hits(output, [skill.ref for skill, _ in shown])
-    _count_others(output, len(hits), limit)
-    if shown:
-        output.hint("show details:", f"skillwire show {reference_to(shown[0][0].ref)}")
+    with open_client(output, references=() if lan else origins, progress=progress, **network) as client:
+        with progress.waiting("asking the local network") if lan else progress.during("reading"):
+            hits = client.find(words, origins, capability_type=capability_type)
+        rungs, may_use = client.rungs, lan and client.lan.settings.use_unverified
+    found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
+    shown = found[:limit]
+    rows = [_hit(ref, score) for ref, score in shown]
+    rung_rows = [rung_object(rung) for rung in rungs]
+    output.document(
+        {"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": rows, "rungs": rung_rows}
+    )
+    refs = [ref for ref, _ in shown]
+    _print_lan_hits(output, [ref.lan for ref in refs if ref.lan is not None])
+    if others := [ref for ref in refs if ref.lan is None]:
+        _print_hits(output, others)
+    _count_others(output, len(found), limit)
+    if len(rungs) > 1 and rungs[0].outcome != "found":
+        output.note(dim("tried "), ", ".join(map(str, rungs)))
+    if refs:
+        output.hint("show details:", f"skillwire show {reference_to(refs[0])}")
+        _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], may_use=may_use)
+    elif lan:
+        no_match = f"no skill on the local network matches {words!r}"
+        output.note(no_match if words else "no agent on the local network offers skills")
+        output.hint("list all agents:", "skillwire lan")
     else:
         output.note(f"no skill matches {words!r}" if words else "the origin publishes no skills")
 
@@ -124,47 +139,28 @@ def _type_and_access(ref: SkillRef) -> str:
     return ref.shared.capability_type + access
 
 
-def _find_lan(output: Output, words: str, limit: int, **network: Unpack[NetworkOptions]) -> None:
-    progress = open_progress(output)
-    with (
-        open_client(output, progress=progress, **network) as client,
-        progress.waiting("asking the local network"),
-    ):
-        found = client.lan.discover(words, refresh=network["refresh"])
-        may_use = client.lan.settings.use_unverified
-    referred = {skill: reference for skill in found if (reference := _reference(output, skill))}
-    found = list(referred)
-    shown = found[:limit]
-    hits: list[FindHit] = [{**_hit(ref_of(skill), 0.0), "lan": lan_object(skill)} for skill in shown]
-    output.document({"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": hits})
-    _print_lan_hits(output, shown)
-    _count_others(output, len(found), limit)
-    if not found:
-        no_match = f"no skill on the local network matches {words!r}"
-        output.note(no_match if words else "no agent on the local network offers skills")
-        output.hint("list all agents:", "skillwire lan")
-        return
-    output.hint("show details:", f"skillwire show {referred[shown[0]]}")
-    usable = [skill for skill in shown if skill.is_usable]
+def _hint_call(output: Output, skills: Sequence[LanSkill], *, may_use: bool) -> None:
+    usable = [skill for skill in skills if skill.is_usable]
     able = next((skill for skill in usable if skill.capabilities), next(iter(usable), None))
     if able is not None:
         flag = "" if able.is_verified or may_use else " --unverified"
         output.hint("call one:    ", f"skillwire call lan:{next(iter(able.capabilities), able.skill_id)}{flag}")
 
 
-def _reference(output: Output, skill: LanSkill) -> str:
-    """Return the reference of a skill; report a skill without a typable address, and return an empty text."""
+def _has_reference(output: Output, ref: SkillRef) -> bool:
+    """Whether a skill has a typable address; one without it is reported."""
     try:
-        return reference_to(ref_of(skill))
+        return bool(reference_to(ref))
     except SkillwireError as error:
-        output.note(dim("left out "), f"{skill.skill_id} {skill.publisher_label}: {error.message}")
-        return ""
+        output.note(dim("left out "), f"{ref.name} {provider_label(ref)}: {error.message}")
+        return False
 
 
 def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
     rows: list[list[Part]] = []
     for skill in skills:
-        health = (status_text(skill), trust_text(skill), dim(str(skill.found_via)))
+        via = str(skill.found_via) if skill.freshness == "live" else f"{skill.freshness}, {heard(skill, time.time())}"
+        health = (status_text(skill), trust_text(skill), dim(via) if skill.freshness == "live" else warning(via))
         rows.append([bold(skill.skill_id), dim(skill.version), *health, dim(skill.endpoint)])
     widths = [max(len(cell.text) for cell in column) + 2 for column in zip(*rows, strict=True)]
     room = max(terminal_width() - sum(widths), _ROOM)
@@ -172,4 +168,5 @@ def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
 
 
 def _hit(ref: SkillRef, score: float) -> FindHit:
-    return cast("FindHit", {**ref_object(ref), "score": round(score, 3)})
+    more = {} if ref.lan is None else {"lan": lan_object(ref.lan)}
+    return cast("FindHit", {**ref_object(ref), "score": round(score, 3), **more})

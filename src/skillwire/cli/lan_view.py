@@ -19,11 +19,13 @@ from skillwire.model.lan import FoundVia
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.documents import LanSkillObject, MemberObject, SceneObject
+    from skillwire.cli.documents import LanSkillObject, MemberObject, RungObject, SceneObject
     from skillwire.cli.documents_run import CalledProvider
     from skillwire.cli.output import Part, Styled
     from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
-    from skillwire.resolver.sources.lan import SkippedProvider
+    from skillwire.model.ref import SkillRef
+    from skillwire.resolver.ladder import RungTrace
+    from skillwire.resolver.sources.lan import Providers
 
 Line = list["Part"]
 _WIDE: Final = 72
@@ -92,20 +94,34 @@ def lan_object(skill: LanSkill) -> LanSkillObject:
         "status": skill.status,
         "trust": skill.trust,
         "found_via": str(skill.found_via),
+        "freshness": skill.freshness,
         "heard_at": skill.heard,
         "stale": skill.is_stale,
     }
     return cast("LanSkillObject", fields)
 
 
-def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> CalledProvider:
-    """Return the provider of a call by capability, and the skipped ones, for ``--json``."""
+def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:
+    """Return the provider of a call by capability, the skipped ones, and the rungs, for ``--json``."""
     return {
-        "skill": lan_object(skill),
+        "skill": None if ref.lan is None else lan_object(ref.lan),
+        "origin": ref.origin,
         "passed_over": [
-            {"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed
+            {
+                "skill": None if one.ref.lan is None else lan_object(one.ref.lan),
+                "origin": one.ref.origin,
+                "code": one.error.code,
+                "reason": one.error.message,
+            }
+            for one in providers.passed
         ],
+        "rungs": [rung_object(rung) for rung in providers.climb.traces],
     }
+
+
+def rung_object(rung: RungTrace) -> RungObject:
+    """Return how a rung of the ladder ended, for ``--json``."""
+    return {**rung._asdict(), "outcome": rung.outcome.value, "seconds": round(rung.seconds, 3)}  # type: ignore[typeddict-item]  # the fields are those of the trace
 
 
 def scene_object(scene: LanScene) -> SceneObject:

@@ -162,6 +162,10 @@ def ref_object(ref: SkillRef) -> RefObject:
         "version": ref.version,
         "digest": ref.digest,
         "found_via": ref.found_via,
+        "heard_at": ref.fetched_at,
+        "freshness": ref.freshness,
+        "health": None if ref.lan is None else ref.lan.status,
+        "trust": None if ref.lan is None else ref.lan.trust,
         "shared": _shared_object(ref.shared),
         "rpc": None if ref.rpc is None else cast("RpcObject", ref.rpc._asdict()),
     }

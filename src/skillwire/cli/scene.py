@@ -6,6 +6,7 @@ a skill is found in the sources, installed after confirmation, and served on the
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.add import carry_out
-from skillwire.cli.lan_view import check_names, lan_object, members_object, scene_object, unverified_option
+from skillwire.cli.lan_view import check_names, heard, lan_object, members_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
     combine,
@@ -47,11 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import JoinedScene
-    from skillwire.cli.output import Output
+    from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
-    from skillwire.model.lan import LanChange, SceneResult
+    from skillwire.model.lan import LanChange, LanMember, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
@@ -67,6 +68,10 @@ def _not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanS
     what = "capability" if len(capabilities) == 1 else "capabilities"
     able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
     return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
+
+
+def _mark(member: LanMember) -> Part:
+    return "" if member.freshness == "live" else warning(member.freshness)
 
 
 class Joined:
@@ -177,32 +182,20 @@ class Substitute:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return the SkillCenter's skills, then those that declare the scene or match; else raise ``missing``."""
+        """Return the skills of SkillCenter and sources, those that declare the scene first; else raise ``missing``."""
         words = " ".join((self._scene, *self._capabilities))
         self._output.note(dim("searching the SkillCenter and the sources for "), words)
-        center: list[RemoteSkill] = []
-        declaring: list[RemoteSkill] = []
-        matching: list[RemoteSkill] = []
-        try:
-            with self._progress.during("reading"):
-                center = [] if origins else self._client.lan.center_skills(self._scene, self._capabilities)
-                declaring = [skill for skill, _ in self._client.find("", origins) if self._scene in skill.ref.scenes]
-                matching = [skill for skill, _ in self._client.find(words, origins)]
-        except UsageError as error:
-            if error.code != "NO_SOURCES":
-                raise
-            if not center:
-                missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
-                raise missing from None
-        declaring.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
-        by_reference: dict[str, RemoteSkill] = {}
-        for skill in (*center, *declaring, *matching):
-            if not skill.ref.has_no_artifact:
-                by_reference.setdefault(reference_to(skill.ref), skill)
-        if not by_reference:
+        with self._progress.during("reading"):
+            found = self._client.lan.scene_skills(self._scene, self._capabilities, origins)
+        rungs = self._client.rungs
+        if not found and not origins and all(rung.outcome == "off" for rung in rungs):
+            missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
+            raise missing
+        if not found:
+            missing.message = f"{missing.message}; tried: {', '.join(map(str, rungs))}"
             missing.fix = "No source has an installable skill either. Search another origin with --from ORIGIN."
             raise missing
-        return list(by_reference.values())
+        return found
 
     def _why(self, skill: RemoteSkill) -> str:
         if self._scene not in skill.ref.scenes:
@@ -304,7 +297,7 @@ def list_scenes(*, output: Output) -> None:
         found = client.lan.scenes(skills)
     output.document({"schema": "skillwire/scene-list/1", "scenes": [scene_object(scene) for scene in found]})
     output.table(
-        [bold(scene.name), member.role, member.skill_id, dim(member.agent_id)]
+        [bold(scene.name), member.role, member.skill_id, dim(member.agent_id), _mark(member)]
         for scene in found
         for member in scene.members
     )
@@ -312,7 +305,9 @@ def list_scenes(*, output: Output) -> None:
         if not scene.members:
             output.line(bold(scene.name), dim("  no provider"))
     if any(skill.found_via is FoundVia.CACHE for skill in skills):
-        output.note(warning("from the cache: "), "no agent answered, so these providers may be gone")
+        oldest = min((skill for skill in skills if skill.found_via is FoundVia.CACHE), key=lambda skill: skill.heard)
+        age = heard(oldest, time.time())
+        output.note(warning("from the cache: "), f"no agent answered, so these providers may be gone; heard {age}")
     if provided := [scene for scene in found if scene.members]:
         name = provided[0].name
         is_certified = any(skill.is_verified and skill.is_usable and name in skill.scenes for skill in skills)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.adapters.files.credentials import credential_place
+from skillwire.cli.lan_view import rung_object
 from skillwire.cli.options import network_options, open_client, plural, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
 from skillwire.model.url import parse_url
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output, Part
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
+    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.which import InstalledHere, OriginTrust, Resolution, Step
 
 
@@ -65,6 +67,10 @@ def _assurance(skill: SkillRef) -> str:
 
 
 def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
+    if resolution.rungs:
+        output.line()
+        output.line(bold("sources"), dim("  in this order"))
+        output.table(_rung_row(resolution.rungs, number) for number in range(len(resolution.rungs)))
     if resolution.steps:
         output.line()
         output.line(bold("looked up"), dim("  in this order"))
@@ -86,6 +92,15 @@ def _explain(output: Output, resolution: Resolution, token: str | None) -> None:
         output.line()
         output.line(bold("installed"), "" if resolution.installed else "  no")
         output.table([f"  {row.locked.name}", *_installed_cells(row)] for row in resolution.installed)
+
+
+def _rung_row(rungs: Sequence[RungTrace], number: int) -> list[Part]:
+    rung = rungs[number]
+    color = {"found": success, "failed": failure, "refused": failure, "timeout": warning}.get(rung.outcome, dim)
+    time = f"{rung.seconds:.1f} s" if rung.attempts else ""
+    tries = f", {rung.attempts} attempts" if rung.attempts > 1 else ""
+    why = plural(rung.found, "skill") if rung.found else rung.reason + (f" [{rung.code}]" if rung.code else "")
+    return [f"  {'└─' if number + 1 == len(rungs) else '├─'} {rung.name}", color(rung.outcome), time + tries, why]
 
 
 def _print_steps(output: Output, steps: Sequence[Step], token: str | None) -> None:
@@ -166,6 +181,7 @@ def _document(resolution: Resolution, token: str | None) -> WhichDocument:
         "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
         "skills": [{**ref_object(skill), "url": skill.url, "index": skill.index_url} for skill in resolution.found],
         "why": resolution.why,
+        "rungs": [rung_object(rung) for rung in resolution.rungs],
         "lookups": [_step_object(step, token) for step in resolution.steps],
         "others": [ref_object(skill) for skill in resolution.others],
         "other_lookups": [_step_object(step, token) for step in resolution.beyond],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
-from skillwire.wire.exchange import limit_time
+from skillwire.wire.exchange import limit_time, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -59,9 +59,9 @@ class Lan:
         return self._runner.run(self._flows.discover(query, **options))
 
     def skill(
-        self, skill: LanSkill, *, use_unverified: bool | None = None, timeout: float | None = None
+        self, skill: LanSkill | SkillRef, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> RemoteSkill:
-        """Return a skill of the network, read at its server: to show, install or call it.
+        """Return a skill of the network, or of :meth:`next_provider`, read at its server: to show, install or call it.
 
         Only the address of that server is opened; a stored credential is sent to it only for a verified skill. The
         requests end within ``timeout`` seconds, and so do those for its descriptor.
@@ -70,12 +70,22 @@ class Lan:
             TrustError: ``DISC_004``, it has no certified key, and ``use_unverified`` is off.
             FetchError: ``DISC_006``, its server does not publish it.
         """
-        ref = self._runner.run(limit_time(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        ref = self._runner.run(limit_time(self._flows.read(skill, use_unverified=use_unverified), timeout))
         return RemoteSkill(ref, self._session, self._runner, timeout)
 
-    def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
-        """Return the providers of a capability, in call order; raise ``DISC_001`` if no agent answers."""
-        return self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
+    def providers(
+        self, capability: str, *, use_unverified: bool | None = None, timeout: float | None = None
+    ) -> Providers:
+        """Return the providers of a capability, in call order; :meth:`next_provider` looks for them."""
+        return self._flows.providers(capability, use_unverified=use_unverified, seconds=seconds_of(timeout))
+
+    def next_provider(self, providers: Providers) -> SkillRef:
+        """Return the provider to call next: of the network, then of the SkillCenter, then of the cache.
+
+        Raises:
+            NotFoundError: ``DISC_002``. TrustError: ``DISC_004``. FetchError: ``DISC_001``, ``DISC_006``, ``TIMEOUT``.
+        """
+        return self._runner.run(providers.next())
 
     def call(
         self,
@@ -148,13 +158,15 @@ class Lan:
         """
         return self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
 
-    def center_skills(self, scene: str, capabilities: Names = ()) -> list[RemoteSkill]:
-        """Return what the SkillCenter of the settings has for a scene; nothing without one. Spec: SDP §4.2, §7.
+    def scene_skills(self, scene: str, capabilities: Names = (), origins: Sequence[str] = ()) -> list[RemoteSkill]:
+        """Return installable skills for a scene: of SkillCenter, cache and sources, or else of ``origins``.
+
+        Those that declare the scene come first. Spec: SDP §4.2, §7.
 
         Raises:
-            FetchError, DecodeError, ValidationError: it is not reached, or its answer has another form.
+            FetchError, DecodeError, ValidationError: none is reached, or its answer has another form.
         """
-        found = self._runner.run(self._session.center_skills(scene, tuple(capabilities)))
+        found = self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins))
         return [RemoteSkill(skill, self._session, self._runner) for skill in found]
 
     def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
@@ -194,13 +206,18 @@ class AsyncLan:
         return await self._runner.run(self._flows.discover(query, **options))
 
     async def skill(
-        self, skill: LanSkill, *, use_unverified: bool | None = None, timeout: float | None = None
+        self, skill: LanSkill | SkillRef, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> AsyncRemoteSkill:
-        ref = await self._runner.run(limit_time(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        ref = await self._runner.run(limit_time(self._flows.read(skill, use_unverified=use_unverified), timeout))
         return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
-    async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
-        return await self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
+    def providers(
+        self, capability: str, *, use_unverified: bool | None = None, timeout: float | None = None
+    ) -> Providers:
+        return self._flows.providers(capability, use_unverified=use_unverified, seconds=seconds_of(timeout))
+
+    async def next_provider(self, providers: Providers) -> SkillRef:
+        return await self._runner.run(providers.next())
 
     async def call(
         self,
@@ -230,8 +247,10 @@ class AsyncLan:
     ) -> SceneResult:
         return await self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
 
-    async def center_skills(self, scene: str, capabilities: Names = ()) -> list[AsyncRemoteSkill]:
-        found = await self._runner.run(self._session.center_skills(scene, tuple(capabilities)))
+    async def scene_skills(
+        self, scene: str, capabilities: Names = (), origins: Sequence[str] = ()
+    ) -> list[AsyncRemoteSkill]:
+        found = await self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:

@@ -4,7 +4,7 @@ An agent listens and answers while the program does something else, so it cannot
 none, or of one that ends with each ``asyncio.run``. Its thread begins with the first request, and ends with
 :meth:`LanThread.end`. Both clients use it; they differ in how they wait.
 
-The network is asked first, and the cache is used only without an answer. A datagram comes from an untrusted peer and
+Skills are found by the ladder, whose first rung is the network. A datagram comes from an untrusted peer and
 allows no connection: a found skill opens the address of its server, that port alone, only when the user uses it.
 """
 
@@ -20,6 +20,7 @@ from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.errors import (
     DecodeError,
     FetchError,
+    NotFoundError,
     SkillwireError,
     SourceLocation,
     StorageError,
@@ -27,15 +28,18 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.lan import FoundVia, LanScene, members_of
+from skillwire.model.ref import SkillRef
 from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.codec import read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
+from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Query, Rung
 from skillwire.resolver.lan_settings import join_discovery
-from skillwire.resolver.rank import rank, read_origin
+from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
-from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, matching, no_answer, unverified
+from skillwire.resolver.sources.center import search_center
+from skillwire.resolver.sources.lan import Providers, answers, http_url, matching, no_answer, ref_of, unverified
 from skillwire.wire.exchange import Work, work
 
 if TYPE_CHECKING:
@@ -47,16 +51,19 @@ if TYPE_CHECKING:
     from skillwire.client.credentials import OriginAccess
     from skillwire.client.scene_provider import SceneProvider
     from skillwire.model.lan import LanChange, LanMember, LanSkill, LanSnapshot, SceneResult
-    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.ladder import Climb
     from skillwire.resolver.settings import DiscoverySource
     from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
 _UNUSED_FIX: Final = "Nothing has to be done: the settings apply as soon as a command uses them."
 _ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
+#: Codes of a network without an answer, which is no fault of the machine.
+_SILENT: Final = frozenset({"DISC_001", "DISC_002"})
+_RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
 
 
@@ -249,13 +256,13 @@ class LanFlows:
         make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
     ) -> None:
         self.settings = settings
+        self.ladder = context.open_ladder()
+        self.ladder.hedges = settings.hedges
         self.memory = memory
         self.thread = LanThread(partial(make_agent, settings, _ROLES), self.live)
         self._context = context
         self._access = access
-        self._is_silent = False
         self._providers: list[SceneProvider] = []
-        self._others: Sequence[LanSkill] = ()
         self._warnings: tuple[SkillwireError, ...] = ()
         self._reported: set[str] = set()
         for note in settings.notes:
@@ -309,41 +316,105 @@ class LanFlows:
 
     def discover(self, query: str, **options: Unpack[DiscoverOptions]) -> Flow[list[LanSkill]]:
         """Return every matching skill of the network; of a silent network, those of the cache."""
-        filters = _Filters(
+        asked = Query(
+            query,
             checked_names("capabilities", options.get("capabilities", ())),
             checked_names("scenes", options.get("scenes", ())),
             checked_names("types", options.get("types", ())),
         )
-        enough = every_provider(self.settings.figures)
-        if (quiet := options.get("quiet")) is not None:
-            enough = enough._replace(quiet=quiet)
-        is_fresh = options.get("refresh", False)
-        return self._discover(query, filters, enough, options.get("patience"), is_fresh=is_fresh)
-
-    def _discover(
-        self, query: str, filters: _Filters, enough: StopCondition, patience: float | None, *, is_fresh: bool
-    ) -> Flow[list[LanSkill]]:
-        if self._context.offline:
-            return (yield from self._cached(query, filters))
+        patience, quiet, is_fresh = options.get("patience"), options.get("quiet"), options.get("refresh", False)
+        is_fresh = is_fresh and not self._context.offline
+        rungs = self.rungs(asked, quiet=quiet, patience=patience, asks_center=False)
+        climb = self.ladder.climb("", [rung for rung in rungs if not (is_fresh and rung.name == CACHE)])
+        found: list[SkillRef] = []
         try:
-            heard, self._others = yield from self._use(lambda agent: self._ask(agent, filters, patience, enough))
-        except FetchError as error:
-            found = [] if is_fresh else (yield from self._cached(query, filters))
-            if not found:
+            found = yield from climb.next()
+        except SkillwireError as error:
+            if error.code not in _SILENT:
                 raise
-            self._context.note(error)
-            return found
-        self._is_silent = not (heard or self._others)
+        else:
+            self.note_failures(climb)
+        skills = [ref.lan for ref in found if ref.lan is not None]
         if is_fresh:
             yield from work(self.memory.forget_all)
+            yield from self._note(partial(self.memory.put, skills))
+        return skills
+
+    def rungs(
+        self,
+        query: Query,
+        enough: StopCondition | None = None,
+        *,
+        quiet: float | None = None,
+        patience: float | None = None,
+        asks_lan: bool = True,
+        asks_center: bool = True,
+    ) -> list[Rung[SkillRef]]:
+        """Return the rungs that find skills by what they are, with the settings of each. Spec: SDP §12.2, §13.2."""
+        settings, figures = self.settings, self.settings.figures
+        if enough is None:
+            enough = every_provider(figures)
+            enough = enough if quiet is None else enough._replace(quiet=quiet)
+        offline = "offline" if self._context.offline else ""
+        has_center = asks_center and settings.uses_center and settings.center_url
+        no_lan = "" if settings.multicast or settings.mdns else "discovery.udp and discovery.mdns are not enabled"
+        row = LADDER[LAN]._replace(deadline=figures.patience * _RETRIED)
+        if patience is not None:
+            row = row._replace(deadline=patience, attempts=1)
+        center_off = (
+            "discovery.skillCenter is not enabled" if settings.center_url else "discovery.skillCenter has no url"
+        )
+        return [
+            Rung(LAN, partial(self._ask_network, query, enough), offline or no_lan, row) if asks_lan
+            else Rung(LAN, off="no source names lan:"),
+            Rung(DHT, off="there is no DHT yet"),
+            Rung(
+                CENTER, partial(self._ask_center, query), offline or ("" if has_center else center_off),
+                LADDER[CENTER]._replace(deadline=settings.center_timeout),
+            ),
+            Rung(
+                CACHE, partial(self._ask_cache, query, asks_lan=asks_lan, asks_center=bool(has_center)),
+                "a fresh answer was asked for" if self._context.refresh else
+                "" if settings.cache.enabled else "discovery.cache is not enabled",
+            ),
+        ]  # fmt: skip
+
+    def note_failures(self, climb: Climb[Any]) -> None:
+        """Report the rungs that failed, where another one answered; a silent network is no fault."""
+        for error in climb.errors:
+            if error.code not in _SILENT:
+                self._context.note(error)
+
+    def _ask_network(self, query: Query, enough: StopCondition, seconds: float) -> Flow[list[SkillRef]]:
+        filters = _Filters(query.capabilities, query.scenes, query.types)
+        heard, others = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
+        if not (heard or others):
+            raise self._silence()
         if heard:
             yield from self._note(partial(self.memory.put, heard))
-            return ranked(query, heard)
-        cached = yield from self._cached(query, filters)
-        if cached and self._others:  # no agent that answered announces them
-            yield from work(partial(self.memory.forget, cached))
+        found = answers(heard or others, query)
+        if not found:  # no agent that answered announces them
+            cached = yield from work(self.memory.skills)
+            yield from work(partial(self.memory.forget, answers(cached, query)))
+            wanted = query.words or query.name or ", ".join((*query.capabilities, *query.scenes, *query.types))
+            message = f"no skill on the local network offers {wanted}, or has this name"
+            raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
+        return [ref_of(skill) for skill in found]
+
+    def _ask_center(self, query: Query, seconds: float) -> Flow[list[SkillRef]]:
+        del seconds
+        yield from work(partial(self._access.allow_url, self.settings.center_url))
+        return (yield from search_center(self.settings, query, self._context))
+
+    def _ask_cache(self, query: Query, seconds: float, *, asks_lan: bool, asks_center: bool) -> Flow[list[SkillRef]]:
+        del seconds
+        skills = (yield from work(self.memory.skills)) if asks_lan else []
+        if found := answers(skills, query):
+            return [ref_of(skill) for skill in found]
+        if not asks_center:
             return []
-        return cached
+        kept = self._context._replace(offline=True, report=lambda _: None)
+        return (yield from search_center(self.settings, query, kept))
 
     async def _ask(
         self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
@@ -369,12 +440,12 @@ class LanFlows:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _cached(self, query: str, filters: _Filters) -> Flow[list[LanSkill]]:
-        cached = yield from work(self.memory.skills)
-        return ranked(query, [skill for skill in cached if skill.fits(*filters)])
-
     def locate(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
-        """Return a skill as its server publishes it; this allows connecting to that address only."""
+        """Return a skill as its server publishes it; this allows connecting to that address only.
+
+        What the server publishes may differ from its announcement; the announced version and health are kept in
+        ``lan``.
+        """
         if not skill.is_verified and not self.uses_unverified(use_unverified):
             raise unverified(skill)
         url = http_url(skill)
@@ -382,17 +453,39 @@ class LanFlows:
         found = yield from read_origin(parse_source(url), self._context._replace(refresh=True))
         return matching(skill, found)
 
-    def providers(self, capability: str, *, use_unverified: bool | None) -> Flow[Providers]:
-        """Return the providers of a capability, or the skills of that name; raise ``DISC_001`` if no agent answers."""
+    def read(self, found: LanSkill | SkillRef, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
+        """Return a skill of the network as its server publishes it; one of another source as it is."""
+        skill = found.lan if isinstance(found, SkillRef) else found
+        if skill is not None:
+            return (yield from self.locate(skill, use_unverified=use_unverified))
+        assert isinstance(found, SkillRef)  # noqa: S101  # else it is the skill
+        return found
+
+    def named(self, name: str, *, asks_lan: bool) -> list[Rung[SkillRef]]:
+        """Return the rungs that find the skill called ``name``, read at its publisher."""
+
+        def read_first(ask: Callable[[float], Flow[list[SkillRef]]], seconds: float) -> Flow[list[SkillRef]]:
+            failure: SkillwireError | None = None
+            for ref in (yield from ask(seconds)):
+                try:
+                    return [(yield from self.read(ref))]
+                except FetchError as error:  # another provider may have it
+                    failure = failure or error
+            if failure is not None:
+                raise failure
+            return []
+
+        rungs = self.rungs(Query(name=name), asks_lan=asks_lan)
+        return [one if one.ask is None else one._replace(ask=partial(read_first, one.ask)) for one in rungs]
+
+    def providers(self, capability: str, *, use_unverified: bool | None, seconds: float | None = None) -> Providers:
+        """Return the providers of a capability, or the skills of that name; nothing is asked yet."""
         may_be = self.uses_unverified(use_unverified)
         enough = one_provider(self.settings.figures, use_unverified=may_be)
-        found = yield from self._discover("", _Filters((capability,)), enough, None, is_fresh=False)
-        if not found:
-            listed = (yield from self._cached("", _Filters())) if self._is_silent else self._others
-            found = [skill for skill in listed if skill.skill_id == capability]
-        if not found and self._is_silent:
-            raise self._silence()
-        return Providers(capability, found, use_unverified=may_be)
+        rungs = self.rungs(Query(capabilities=(capability,), name=capability), enough)
+        climb = self.ladder.climb("", rungs, seconds)
+        clock = self.ladder.clock
+        return Providers(capability, climb, use_unverified=may_be, clock=clock, seconds=seconds)
 
     def request_scene(
         self, scene: str, capabilities: Names, *, join: bool, use_unverified: bool | None
@@ -461,13 +554,6 @@ class LanFlows:
             yield from work(change)
         except StorageError as error:
             self._context.note(error)
-
-
-def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
-    """Return the skills that match all words of ``query``, best first; equal ones in call order."""
-    ordered = in_call_order(skills)
-    found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
-    return [skill for skill, _ in found]
 
 
 def scenes_of(found: Sequence[LanSkill], orders: Mapping[str, list[tuple[str, str]]]) -> list[LanScene]:

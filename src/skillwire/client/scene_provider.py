@@ -1,9 +1,6 @@
-"""A scene that no agent provides: a skill from the configured SkillCenter, served by a process of its own.
+"""A process that serves an installed skill for a scene that no agent provides, until its client is closed, or ends.
 
-The SkillCenter answers a search; each row leads to a skill of its own origin, which is installed as any other. The
-process serves the skill on the local network until its client is closed, or ends. Spec: SDP §4.2, §7.2.
-
-Trust: the answer is hostile. A row with another origin is skipped, and an index gives the digest.
+Spec: SDP §4.2.
 """
 
 from __future__ import annotations
@@ -11,28 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from skillwire import limits
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import FetchError, SkillwireError
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import parse_reference
-from skillwire.resolver.resolve import resolve
-from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from skillwire.model.ref import SkillRef
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.wire.exchange import Flow
 
-_OFFERED: Final = 16  # rows of the answer that are read
-_OK: Final = 200
 _END_SECONDS: Final = 10.0
 #: Ends with its input, so also when its parent is killed.
 _PROGRAM: Final = """
@@ -41,39 +25,6 @@ threading.Thread(target=lambda: (sys.stdin.read(), os.kill(os.getpid(), signal.S
 from skillwire.cli.main import main
 main()
 """
-
-
-def search_center(
-    settings: LanSettings, scene: str, capabilities: Sequence[str], context: ResolveContext
-) -> Flow[list[SkillRef]]:
-    """Return the skills of the SkillCenter that have the scene and the capabilities, and can be installed.
-
-    Raises FetchError, DecodeError, ValidationError (``REGISTRY_ANSWER``).
-    """
-    url = f"{settings.center_url.rstrip('/')}/api/skills/search"
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    if credential := context.credential_for(url):
-        headers["Authorization"] = credential
-    body = json.dumps({"scenes": [scene], "capabilities": list(capabilities)}).encode()
-    request = HttpRequest(url, "POST", headers, body, limits.CALL_ANSWER_BYTES, settings.center_timeout)
-    response = yield from fetch(request)
-    if response.status != _OK:
-        message = server_message(response.body) or f"status {response.status} came"
-        raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
-    document = load_json(response.body, max_bytes=limits.CALL_ANSWER_BYTES, source=url)
-    rows: Any = document.get("skills") if isinstance(document, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValidationError("REGISTRY_ANSWER", "the answer has no list named skills", place=SourceLocation(url))
-    found: list[SkillRef] = []
-    for row in rows[:_OFFERED]:
-        endpoint = str(row.get("endpoint", ""))
-        try:
-            if parse_url(endpoint).origin != parse_url(url).origin:
-                raise ValidationError("URL", f"{ascii(endpoint)[:120]} is not of the SkillCenter's origin")
-            found += yield from resolve(parse_reference(endpoint), context)
-        except SkillwireError as error:
-            context.note(error)
-    return [skill for skill in found if not skill.has_no_artifact]
 
 
 class SceneProvider:

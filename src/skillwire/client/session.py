@@ -6,11 +6,12 @@ This is the only module of the package that makes adapters; others name their ty
 from __future__ import annotations
 
 import os
+import random
 import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import cache_directory, state_directory
@@ -37,6 +38,7 @@ from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.dependencies import InstalledRequirement, select_skills
+from skillwire.resolver.ladder import NAMED, Ladder, Query, Rung
 from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import (
     InstallPolicy,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.sources.lan import Stage
@@ -92,6 +95,10 @@ def _upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
     from skillwire.adapters.git import upload_pack  # noqa: PLC0415  # few skills are in repositories of this machine
 
     return upload_pack(path, request, max_bytes)
+
+
+#: Codes of a local network without an answer, which is no fault of a search.
+_SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 
 
 class ClientSession:
@@ -138,10 +145,13 @@ class ClientSession:
             addresses=lambda: self.access.addresses,
             explain=self.explain,
             root=self.root,
-            lan=lambda: self.lan,
             git=GitMemory({}, {}),
             upload_pack=_upload_pack,
+            discovery=self._discovery,
+            ladder=Ladder(time.monotonic, random.random),
+            on_climb=self._keep_rungs,
         )
+        self.rungs: tuple[RungTrace, ...] = ()
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.allow(parse_reference(source))
         self._calls: Calls | None = None
@@ -216,6 +226,16 @@ class ClientSession:
             sources = self.settings.discovery
             self._lan = open_lan(sources, read_discovery_file, self.context, self.access, self.make_lan_agent)
         return self._lan
+
+    def _discovery(self) -> LanFlows | None:
+        """Return the rungs that find skills by what they are; None where no setting leads to one."""
+        if "lan:" in self.settings.sources:
+            return self.lan
+        has_center = self.settings.discovery and self.lan.settings.uses_center and self.lan.settings.center_url
+        return self.lan if has_center else None
+
+    def _keep_rungs(self, rungs: Sequence[RungTrace]) -> None:
+        self.rungs = tuple(rungs)
 
     @property
     def is_on_lan(self) -> bool:
@@ -312,15 +332,18 @@ class ClientSession:
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
     ) -> Flow[RemoteExecution]:
         """Call the first healthy provider of a capability on the local network, or the next if that one fails."""
-        limit = seconds_of(options.get("timeout"))
-        providers = yield from self.lan.providers(capability, use_unverified=use_unverified)
+        seconds = seconds_of(options.get("timeout"))
+        providers = self.lan.providers(capability, use_unverified=use_unverified, seconds=seconds)
         while True:
-            one, is_safe = providers.next(), False
+            one = yield from providers.next()
             stage: Stage = "reading"
+            is_safe = False
             try:
-                timeout = providers.lookup_seconds(limit)
-                ref = yield from limit_time(self.lan.locate(one, use_unverified=use_unverified), timeout)
-                descriptor = yield from limit_time(self.describe(ref), timeout)
+                ref = yield from limit_time(
+                    self.lan.read(one, use_unverified=use_unverified), providers.lookup_seconds()
+                )
+                descriptor = yield from limit_time(self.describe(ref), providers.lookup_seconds())
+                options = {**options, "timeout": providers.left()}
                 stage = "checking"
                 prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
                 is_safe = prepared.method == "GET"
@@ -331,7 +354,7 @@ class ClientSession:
                 providers.failed(one, error, stage, is_safe=is_safe)
                 continue
             for skipped in providers.passed:
-                place = SourceLocation(f"http://{skipped.skill.endpoint}")
+                place = SourceLocation(skipped.ref.origin)
                 fix = skipped.error.diagnostics().fix
                 self.context.report(Finding(skipped.error.code, "note", skipped.reason, place, fix))
             return execution
@@ -427,15 +450,46 @@ class ClientSession:
                 changed.append((row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index else [])]))
         return (yield from self._plan_install(changed, (yield from work(self.folder.read_lock))))
 
-    def center_skills(self, scene: str, capabilities: Sequence[str]) -> Flow[list[SkillRef]]:
-        """Return the SkillCenter's skills for a scene; none without a SkillCenter in the settings. Spec: SDP §4.2."""
-        from skillwire.client.scene_provider import search_center  # noqa: PLC0415  # few scenes have no provider
+    def scene_skills(
+        self, scene: str, capabilities: Sequence[str], origins: Sequence[str] = ()
+    ) -> Flow[list[SkillRef]]:
+        """Return installable skills for a scene: of the SkillCenter and the cache, then of ``origins`` or the sources.
 
-        settings = self.lan.settings
-        if not (settings.uses_center and settings.center_url):
-            return []
-        yield from work(partial(self.access.allow_url, settings.center_url))
-        return (yield from search_center(settings, scene, capabilities, self.context))
+        Those that declare the scene come first, then those that match its words. Spec: SDP §4.2.
+        """
+        query, words = Query(capabilities=tuple(capabilities), scenes=(scene,)), " ".join((scene, *capabilities))
+        rungs = [] if origins else self.lan.rungs(query, asks_lan=False)
+        places = [place for place in origins or self.settings.sources if place != "lan:"]
+
+        def find_named(_: float) -> Flow[list[SkillRef]]:
+            found = yield from self._read_places(places, None, are_typed=bool(origins))
+            declaring = [skill for skill in found if scene in skill.scenes]
+            declaring.sort(key=lambda skill: -sum(able in skill.capabilities for able in capabilities))
+            return [*declaring, *(skill for skill, _ in _ranked(words, found))]
+
+        if places:
+            rungs.append(Rung(NAMED, find_named, is_always=True))
+        by_reference: dict[str, SkillRef] = {}
+        for skill in (yield from self._climb("", rungs)):
+            if not skill.has_no_artifact:
+                by_reference.setdefault(reference_to(skill), skill)
+        return list(by_reference.values())
+
+    def _climb(self, question: object, rungs: Sequence[Rung[SkillRef]]) -> Flow[list[SkillRef]]:
+        """Return what the first rungs have, nothing of a silent network; keep how each ended, and report failures."""
+        climb = self.context.open_ladder().climb(question, rungs)
+        found: list[SkillRef] = []
+        try:
+            found = yield from climb.next()
+        except SkillwireError:
+            if not {error.code for error in climb.errors} <= _SILENT:
+                raise
+        finally:
+            self._keep_rungs(climb.traces)
+        for error in climb.errors:
+            if error.code not in _SILENT:
+                self.context.report(as_finding(error)._replace(level="warning"))
+        return found
 
     def request_scene(
         self,
@@ -450,7 +504,7 @@ class ClientSession:
         result = yield from self.lan.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         if result.is_joined or choose is None:
             return result
-        found = yield from self.center_skills(scene, tuple(capabilities))
+        found = yield from self.scene_skills(scene, tuple(capabilities))
         chosen = (yield from work(partial(choose, found))) if found else None
         if chosen is None:
             return result
@@ -505,20 +559,31 @@ class ClientSession:
 
         An origin that cannot be read is reported; when none can be read, the first error is raised.
         """
-        from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
-
         origins = [origins] if isinstance(origins, str) else origins
         places = list(origins or self.settings.sources)
-        if not places:
+        named = [place for place in places if place != "lan:"]
+        rungs: list[Rung[SkillRef]] = []
+        if capability_type is None and ("lan:" in places or not origins) and (self._discovery() or "lan:" in places):
+            rungs = self.lan.rungs(Query(query), asks_lan="lan:" in places)
+        if named:
+            ask = partial(self._read_places, named, capability_type, are_typed=bool(origins))
+            rungs.append(Rung(NAMED, lambda _: ask(), is_always=True))
+        if not rungs and not places:
             fix = (
                 'Name an origin: skillwire find --from example.com, or set sources = ["example.com"] in skillwire.toml.'
             )
             raise UsageError("NO_SOURCES", "no origin to search is named, and no sources are configured", fix=fix)
+        return _ranked(query, (yield from self._climb("", rungs)))
+
+    def _read_places(
+        self, places: Sequence[str], capability_type: str | None, *, are_typed: bool
+    ) -> Flow[list[SkillRef]]:
+        """Return the skills of all places; report those that cannot be read, and raise the first error if none can."""
         skills: list[SkillRef] = []
         failures: list[SkillwireError] = []
         for place in places:
             try:
-                if origins:
+                if are_typed:
                     skills += yield from self._find_at_reference(place, capability_type)
                 else:  # a source of a project's file allows neither connecting nor sending secrets
                     skills += yield from self._limit_lookup(
@@ -531,7 +596,7 @@ class ClientSession:
             raise failures[0]
         for failure in failures:
             self.context.report(as_finding(failure)._replace(level="warning"))
-        return rank(query, skills, lambda skill: (skill.name, skill.description))
+        return skills
 
     def _find_at_reference(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:
         """Return the skills of a typed place: an origin's in both protocols, or those that a reference names."""
@@ -574,6 +639,12 @@ class ClientSession:
         return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
 
 
+def _ranked(query: str, skills: Sequence[SkillRef]) -> list[tuple[SkillRef, float]]:
+    from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
+
+    return rank(query, skills, lambda skill: (skill.name, skill.description))
+
+
 class ClientBase(Generic[RunnerT]):
     """What both clients share: the constructor, and what needs no flow."""
 
@@ -609,6 +680,11 @@ class ClientBase(Generic[RunnerT]):
     def root(self) -> Path:
         """The project, or the user's home; the paths of installed skills are relative to it."""
         return self._session.root
+
+    @property
+    def rungs(self) -> tuple[RungTrace, ...]:
+        """The sources that were tried for the last answer, in order: how each ended, after what time, and why."""
+        return self._session.rungs
 
     @property
     def driver(self) -> Any:

@@ -16,6 +16,8 @@ _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 USABLE_STATUSES: Final = frozenset(_RANKS)
 #: Whether a skill is certified: in texts, in JSON and on pages.
 Trust = Literal["verified", "unverified", "not known"]
+#: Whether a record was heard now.
+Freshness = Literal["live", "cached", "stale"]
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
 
@@ -83,6 +85,13 @@ class LanSkill(NamedTuple):
         return self.is_verified or not (is_hint or is_cached_hint)
 
     @property
+    def freshness(self) -> Freshness:
+        """``live``; ``cached`` since it was heard; ``stale`` while the network is suspected."""
+        if self.found_via is FoundVia.CACHE:
+            return "cached"
+        return "stale" if self.is_stale else "live"
+
+    @property
     def trust(self) -> Trust:
         """Whether it is certified, in one word."""
         if self.is_verified:
@@ -120,12 +129,15 @@ class LanMember(NamedTuple):
     agent_id: str
     skill_id: str
     role: str
+    freshness: Freshness = "live"
 
 
 def members_of(providers: Iterable[LanSkill], rank: Callable[[LanSkill], tuple[Any, ...]]) -> tuple[LanMember, ...]:
     """Return the members of a group by ``rank``, the PRIMARY first; see ``protocols.skill_discovery.scenes``."""
     ranked = sorted((one for one in providers if one.is_usable), key=rank)
-    return tuple(LanMember(*one[:2], "BACKUP" if place else "PRIMARY") for place, one in enumerate(ranked))
+    return tuple(
+        LanMember(*one[:2], "BACKUP" if place else "PRIMARY", one.freshness) for place, one in enumerate(ranked)
+    )
 
 
 class LanScene(NamedTuple):

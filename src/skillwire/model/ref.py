@@ -8,6 +8,7 @@ from skillwire.model.skill import FileContent
 
 if TYPE_CHECKING:
     from skillwire.model.digest import Digest
+    from skillwire.model.lan import Freshness, LanSkill
 
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
@@ -92,7 +93,7 @@ class SkillRef(NamedTuple):
         origin: a URL without the well-known part, an endpoint's URL, or ``path:`` and a local folder.
         digest: of its artifact; None where the source has none, so nothing can be verified.
         found_via: the sources, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
-        fetched_at: when the source was read, in seconds since the epoch.
+        fetched_at: when the source was read, or heard the skill, in seconds since the epoch.
         rpc: from a Skills Protocol endpoint, which is then the only source.
         artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one), ``git`` or ``none``.
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
@@ -101,6 +102,9 @@ class SkillRef(NamedTuple):
         release: None if it comes from an index and is active.
         requires: see :mod:`skillwire.model.requirement`.
         described: an endpoint's description of a skill requested by name.
+        freshness: ``live``, or ``cached`` since :attr:`fetched_at`; ``stale`` when the cache is older than the source
+            allows, which is used offline only.
+        lan: of a local network: its announcement, with health and trust.
     """
 
     name: str
@@ -124,6 +128,8 @@ class SkillRef(NamedTuple):
     requires: tuple[str, ...] = ()
     release: Release | None = None
     git: GitFacts | None = None
+    freshness: Freshness = "live"
+    lan: LanSkill | None = None
 
     @property
     def is_local(self) -> bool:

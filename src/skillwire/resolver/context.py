@@ -6,7 +6,9 @@ The server decides how long an answer is fresh, up to :data:`LONGEST_AGE`. Spec:
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,14 +18,15 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.install import CachedResponse
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
+from skillwire.resolver.ladder import Ladder
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.model.lan import LanSkill
     from skillwire.model.ref import SkillRef
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
+    from skillwire.resolver.ladder import Rung, RungTrace
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse
 
@@ -78,14 +81,11 @@ class Attempt(NamedTuple):
         return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
 
 
-class LanNetwork(Protocol):
-    """The local network, as a source asks it."""
+class Discovery(Protocol):
+    """The rungs that find skills by what they are, as the settings have them."""
 
-    def discover(self, query: str, *, patience: float | None = None) -> Flow[list[LanSkill]]:
-        """Return the skills that match ``query``, best first, waiting at most ``patience`` seconds."""
-
-    def locate(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
-        """Return a skill as its server publishes it."""
+    def named(self, name: str, *, asks_lan: bool) -> list[Rung[SkillRef]]:
+        """Return the rungs that find the skill called ``name``, read at its publisher."""
 
 
 class GitMemory(NamedTuple):
@@ -108,9 +108,11 @@ class ResolveContext(NamedTuple):
         addresses: returns the policy for addresses that an index names; None for those near the index itself.
         explain: completes an error of an origin that refuses access with the credential that it was sent.
         root: the paths of local skills are relative to it.
-        lan: returns the local network.
         git: what was read of repositories.
         upload_pack: answers a request to a repository of this machine: its path, the request, the most bytes.
+        discovery: returns the rungs of local network, SkillCenter and cache; None without settings for any.
+        ladder: of the client, which remembers durations and negative answers.
+        on_climb: called with the rungs that were tried for an answer.
     """
 
     cache: ResponseCache
@@ -126,9 +128,15 @@ class ResolveContext(NamedTuple):
     addresses: Callable[[], AddressPolicy | None] = lambda: None
     explain: Callable[[SkillwireError], object] = lambda _: None
     root: Path = Path()
-    lan: Callable[[], LanNetwork] | None = None
     git: GitMemory = GitMemory({}, {})
     upload_pack: Callable[[str, bytes, int], bytes] = lambda *_: b""
+    discovery: Callable[[], Discovery | None] = lambda: None
+    ladder: Ladder | None = None
+    on_climb: Callable[[Sequence[RungTrace]], object] = lambda _: None
+
+    def open_ladder(self) -> Ladder:
+        """Return the ladder of the client, or a new one."""
+        return self.ladder or Ladder(time.monotonic, random.random)
 
     def note(self, error: SkillwireError) -> None:
         """Report an error that stops nothing."""

@@ -51,7 +51,7 @@ class LadderRow(NamedTuple):
 
 #: The rungs in their order; a setting may replace a deadline.
 LADDER: Final[dict[str, LadderRow]] = {
-    LAN: LadderRow(2.0, attempts=2, p95=0.6),
+    LAN: LadderRow(3.0, attempts=2, p95=0.6),
     DHT: LadderRow(5.0, p95=2.5),
     CENTER: LadderRow(10.0, p95=0.5),
     CACHE: LadderRow(5.0, p95=0.05, is_local=True),
@@ -101,21 +101,28 @@ class Rung(NamedTuple, Generic[T]):
         name: a key of :data:`LADDER`.
         ask: returns what the source has, given the seconds that it may take.
         off: why it is not asked; empty if it is.
-        deadline: seconds, in place of the row's.
+        row: its figures, where they are not those of the ladder.
         is_always: asked even when an earlier rung has found something.
     """
 
     name: str
     ask: Callable[[float], Flow[list[T]]] | None = None
     off: str = ""
-    deadline: float | None = None
+    row: LadderRow | None = None
     is_always: bool = False
 
-    @property
-    def row(self) -> LadderRow:
-        """Its row, with its own deadline."""
-        row = LADDER[self.name]
-        return row if self.deadline is None else row._replace(deadline=self.deadline)
+
+class Query(NamedTuple):
+    """A question to the rungs that find skills by what they are: all words and capabilities, one scene, one type.
+
+    A skill called ``name`` is an answer where none has the rest.
+    """
+
+    words: str = ""
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    name: str = ""
 
 
 class RungTrace(NamedTuple):
@@ -203,6 +210,11 @@ class Climb(Generic[T]):
         self._has_found = False
 
     @property
+    def errors(self) -> Sequence[SkillwireError]:
+        """The errors of the rungs that failed, in order."""
+        return self._errors
+
+    @property
     def traces(self) -> tuple[RungTrace, ...]:
         """The rungs that ended, then those that were not reached."""
         left = [
@@ -244,7 +256,7 @@ class Climb(Generic[T]):
 
     def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
         """Ask one rung, as often as its row says; return how it ended, and touch nothing of this climb."""
-        clock, row = self._ladder.clock, rung.row
+        clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
         started = clock()
         end = started + row.deadline
         if self._end is not None and not row.is_local:
@@ -257,7 +269,7 @@ class Climb(Generic[T]):
         found: list[T] = []
         attempts = 0
         while attempts < row.attempts:
-            share = 2**attempts / (2**row.attempts - 1)  # each attempt gets twice the time of the one before
+            share = 2 ** (row.attempts - attempts - 1) / (2**row.attempts - 1)  # an answer comes at once, or seldom
             seconds = (end - started) * share if attempts + 1 < row.attempts else end - clock()
             attempts += 1
             failure = None
@@ -270,7 +282,8 @@ class Climb(Generic[T]):
             if failure is None or action_after(failure) is not Action.RETRY or attempts == row.attempts:
                 break
             pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
-            yield Sleep(max(min(pause, end - clock()), 0.0))
+            if (pause := min(pause, end - clock())) > 0:
+                yield Sleep(pause)
         seconds = clock() - started
         if failure is None:
             self._ladder.took(rung.name, seconds)
@@ -330,9 +343,12 @@ class Climb(Generic[T]):
 
     def _described(self, error: SkillwireError) -> SkillwireError:
         """Return ``error`` with the rungs in its details, and in its message where there was more than one."""
-        rows = [trace._asdict() for trace in self.traces]
-        if "rungs" not in error.details:
-            if len(rows) > 1:
-                error.message = f"{error.message}; tried: {', '.join(map(str, self.traces))}"
-            error.details = {**error.details, "rungs": rows}
-        return error
+        if "rungs" in error.details:
+            return error
+        message = error.message
+        if len(self.traces) > 1:
+            message = f"{message}; tried: {', '.join(map(str, self.traces))}"
+        details = {**error.details, "rungs": [trace._asdict() for trace in self.traces]}
+        described = type(error)(error.code, message, place=error.place, fix=error.fix, details=details)
+        described.may_be_accepted = error.may_be_accepted
+        return described

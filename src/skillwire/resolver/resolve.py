@@ -1,8 +1,11 @@
-"""From a reference to the skills that it names, in three phases.
+"""From a reference to the skills that it names.
 
-1. The sources of the reference's lookups are asked in order; for a bare name, the configured sources.
+A bare name climbs down the ladder: the local network where the sources name it, the SkillCenter, the cache, and then
+the configured sources as one rung. A named place is a rung of its own, which is asked in three phases:
+
+1. The sources of the reference's lookups are asked in order.
 2. If only a fresh cache lacks the skill, they are asked again past the cache: it may have been published meanwhile.
-3. The reference's fallbacks are asked: the same place in the protocols that come later in the ladder.
+3. The reference's fallbacks are asked: the same place in the other protocols.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.dependencies import place_of
+from skillwire.resolver.ladder import NAMED, Rung
 from skillwire.resolver.plan import ref_of_locked
 from skillwire.resolver.references import parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.references import Reference
     from skillwire.wire.exchange import Flow
 
+_NETWORK: Final = "lan:"  # the source that stands for the local network
 #: Errors of an address that is no endpoint of the Skills Protocol.
 _NO_ENDPOINT: Final = frozenset({"HTTP_STATUS", "CONTENT_TYPE", "RPC_ANSWER", "RPC_METHOD", "JSON_SYNTAX"})
 
@@ -41,7 +46,24 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     Raises NotFoundError (``SKILL_NOT_FOUND``), with similar names; ``INDEX_NOT_FOUND``; UsageError (``NO_SOURCES``) for
     a bare name without sources.
     """
-    found = yield from _ask_in_phases(reference, context)
+    rungs: list[Rung[SkillRef]] = []
+    places = [source for source in context.sources if source != _NETWORK]
+    if reference.name is not None and (discovery := context.discovery()) is not None:
+        rungs = discovery.named(reference.name, asks_lan=_NETWORK in context.sources)
+    if reference.name is None or places:
+        rungs.append(Rung(NAMED, lambda _: _ask_in_phases(reference, places, context)))
+    if not rungs:
+        message = f"{reference.name} is a bare name, and no sources are configured"
+        raise UsageError("NO_SOURCES", message, details={"name": reference.name})
+    question = "" if context.refresh else (reference.text, *context.sources)
+    climb = context.open_ladder().climb(question, rungs)
+    try:
+        found = yield from climb.next()
+    finally:
+        context.on_climb(climb.traces)
+    if not found:
+        raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there")
+    found = [_in_version(skill, reference) for skill in found]
     if both:
         from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
 
@@ -49,18 +71,14 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     return found
 
 
-def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
+def _ask_in_phases(reference: Reference, places: Sequence[str], context: ResolveContext) -> Flow[list[SkillRef]]:
     lookups, fallbacks = reference.lookups, reference.fallback
     if reference.name is not None:
-        if not context.sources:
-            message = f"{reference.name} is a bare name, and no sources are configured"
-            raise UsageError("NO_SOURCES", message, details={"name": reference.name})
         meant = {"name": reference.name, "version": reference.version}
-        lookups = tuple(parse_source(source)._replace(**meant) for source in context.sources)
+        lookups = tuple(parse_source(source)._replace(**meant) for source in places)
         fallbacks = tuple(sharing_at(one.url, reference.name) for one in lookups if one.source == AGENT_SKILLS)
     try:
-        found = yield from _ask_in_order(lookups, reference, context)
-        return [_in_version(skill, reference) for skill in found]
+        return (yield from _ask_in_order(lookups, reference, context))
     except SkillwireError as error:
         if not is_not_found(error, context):
             raise

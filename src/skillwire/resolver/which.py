@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
     from skillwire.ports import SkillsFolder
     from skillwire.resolver.context import Attempt, ResolveContext
+    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.plan import Decision, InstallPolicy
     from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
@@ -67,7 +68,7 @@ class Resolution:
     """The skills that a reference names, and how they were found.
 
     ``found`` is empty exactly when there is an ``error``. ``others`` are skills of the same name in later sources;
-    ``beyond`` are the lookups that found them.
+    ``beyond`` are the lookups that found them; ``rungs`` are the rungs of the ladder.
     """
 
     reference: str
@@ -79,6 +80,7 @@ class Resolution:
     standing: OriginTrust | None = None
     installed: tuple[InstalledHere, ...] = ()
     error: SkillwireError | None = None
+    rungs: tuple[RungTrace, ...] = ()
 
 
 def which(
@@ -92,11 +94,12 @@ def which(
 ) -> Flow[Resolution]:
     """Return the resolution of ``reference``, with its error if there is one; ``explain`` asks both protocols."""
     attempts: list[Attempt] = []
-    traced = context._replace(trace=attempts.append)
+    rungs: list[RungTrace] = []
+    traced = context._replace(trace=attempts.append, on_climb=rungs.extend)
     try:
         found = yield from resolve(reference, traced, both=explain)
     except SkillwireError as error:
-        return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
+        return Resolution(reference.text, steps=_steps(attempts, addresses), error=error, rungs=tuple(rungs))
     others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
     if reference.path is None and found[0].rpc is None:  # trust is for installing
@@ -120,6 +123,7 @@ def which(
         _steps(beyond, addresses),
         standing,
         tuple(here),
+        rungs=tuple(rungs),
     )
 
 
@@ -143,7 +147,7 @@ def _look_beyond(
     others: list[SkillRef] = []
     if reference.name is None:
         return others, attempts
-    lookups = [parse_source(source) for source in context.sources]
+    lookups = [parse_source(source) for source in context.sources if source != "lan:"]
     bases = [lookup.base for lookup in lookups]
     if won.origin not in bases:  # a source of Skill Sharing may list another origin's skill
         return others, attempts

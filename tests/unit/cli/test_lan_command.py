@@ -182,6 +182,7 @@ def test_one_document_tells_all_that_is_known(on, told):
         "agent_id": "kitchen-pi",
         "skill_id": "user-auth-001",
         "role": "PRIMARY",
+        "freshness": "live",
     }
 
 

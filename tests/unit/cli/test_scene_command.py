@@ -14,6 +14,7 @@ from skillwire.client.session import ClientSession
 from skillwire.errors import FetchError, SourceLocation
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, SceneResult
 from skillwire.model.skill import Finding
+from skillwire.resolver import ladder
 
 SKILL = lan_skill()
 RESULT = SceneResult(
@@ -35,6 +36,7 @@ def agent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     made = FakeLanAgent(SKILL, scenes=[RESULT])
     monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: made)
+    monkeypatch.setattr(ladder, "_PAUSE", 0.0)
     return made
 
 
@@ -96,7 +98,9 @@ def test_scenes_are_listed(capsys):
     assert capsys.readouterr().out.split() == ["auth", "PRIMARY", "staff-directory", "agent-5"]
     assert run(["scene", "list", "--json"]) == 0
     (scene,) = json.loads(capsys.readouterr().out)["scenes"]
-    assert scene["members"] == [{"agent_id": "agent-5", "skill_id": "staff-directory", "role": "PRIMARY"}]
+    assert scene["members"] == [
+        {"agent_id": "agent-5", "skill_id": "staff-directory", "role": "PRIMARY", "freshness": "live"}
+    ]
 
 
 @pytest.mark.parametrize(

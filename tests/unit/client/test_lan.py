@@ -273,7 +273,7 @@ class TestByName:
         network.serves(FIRST._replace(capabilities=()), done(1))
         network.serves(SECOND._replace(skill_id="almanac", capabilities=("forecast",)), done(2))
         found = network.client.lan.providers("forecast", use_unverified=True)
-        assert found.next().skill_id == "almanac"
+        assert network.client.lan.next_provider(found).name == "almanac"
 
     def test_a_remembered_skill_is_found_by_its_name_on_a_silent_network(self, network):
         network.serves(FIRST._replace(capabilities=()), done(1))

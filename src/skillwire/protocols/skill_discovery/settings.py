@@ -3,7 +3,7 @@
 :data:`KEYS` has one row for each key; the documentation and a test use it. Files have milliseconds, as in the text, and
 values have seconds. The text names two settings twice: ``udp.broadcastInterval`` is ``healthCheck.heartbeatInterval``,
 ``udp.timeout`` is ``healthCheck.timeout``, and ``healthCheck`` wins. So a file exactly as in 13.2 gives our defaults.
-The DHT and SkillCenter settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``,
+The DHT's settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``,
 ``healthCheck`` and ``dht`` may stand below ``discovery`` or beside it. An unknown key is an error with its place. Spec:
 SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
 """
@@ -110,6 +110,9 @@ class LanSettings:
     uses_center: bool = True
     center_url: str = ""
     center_timeout: float = 10.0
+    keeps_center: bool = True
+    center_ttl: float = 300.0
+    hedges: bool = False
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
     notes: tuple[str, ...] = ()  # settings that are not used yet
@@ -281,7 +284,6 @@ class SettingKey(NamedTuple):
 
 
 _DHT: Final = "of the DHT; accepted, and used by nothing yet"
-_CENTER: Final = "accepted; the answers of a SkillCenter say how long they are kept"
 _SECOND: Final = milliseconds(1_000, 3_600_000)
 _MINUTE: Final = milliseconds(0, 60_000)
 _LONG: Final = milliseconds(0, 86_400_000)
@@ -359,11 +361,12 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "dht.enabled": (flag, _DHT),
     "dht.bootstrapNodes": (places, _DHT),
     "dht.replicationFactor": (integer(1, 100), _DHT),
-    "skillCenter.enabled": (flag, "ask the SkillCenter for skills of a scene without a provider", "uses_center"),
+    "skillCenter.enabled": (flag, "ask the SkillCenter when the local network has no answer", "uses_center"),
     "skillCenter.url": (web_address, "address of the SkillCenter, such as a registry", "center_url"),
     "skillCenter.timeout": (milliseconds(1, 3_600_000), "ms that its answer may take", "center_timeout"),
-    "skillCenter.cache.enabled": (flag, _CENTER),
-    "skillCenter.cache.ttl": (_SOME, _CENTER),
+    "skillCenter.cache.enabled": (flag, "keep its answers, which the cache gives when it fails", "keeps_center"),
+    "skillCenter.cache.ttl": (_SOME, "ms that an answer is kept", "center_ttl"),
+    "hedge": (flag, "ask the next source already when one is slower than its usual answers", "hedges"),
 }  # fmt: skip
 KEYS: Final = {path: SettingKey(*row) for path, row in _ROWS.items()}
 

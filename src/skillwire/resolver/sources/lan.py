@@ -1,9 +1,10 @@
 """Skills of a local network, by capability, in the order in which they are called.
 
-``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name. Providers are called in one
-order: healthy before unknown, certified before others, then by name, so that every client decides alike. After a
-provider that failed before it accepted a call, the next is called; after one that may have accepted it, none is, since
-the call would run twice. The reason for each skipped provider is reported.
+``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name; the ladder says where they
+are looked for. Providers of one rung are called in one order: healthy before unknown, certified before others, then by
+name, so that every client decides alike. After a provider that failed before it accepted a call, the next is called;
+after one that may have accepted it, none is, since the call would run twice. A time limit bounds all providers
+together. The reason for each skipped provider is reported.
 
 Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: announcements are untrusted; unverified skills are used only when
 the user allows it.
@@ -17,20 +18,22 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
-from skillwire.resolver.sources import LAN, SOURCES
+from skillwire.resolver.rank import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.ladder import Climb, Query
     from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 Stage = Literal["reading", "checking", "calling"]
 
 _NAMED: Final = 5  # reasons in one message
+_LEAST: Final = 0.1  # seconds
 _UNVERIFIED_FIX: Final = (
     "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
     "everyone on this network, give --unverified, or use_unverified=True in a program."
@@ -42,30 +45,22 @@ _UNHEARD_FIX: Final = (
 
 
 class LanSource:
-    """The source of the local network."""
+    """The source of the local network, which only a search names; a bare name is looked up by the ladder."""
 
     def __init__(self, context: ResolveContext) -> None:
-        self._network = context.lan
+        del context
 
     def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Return every announced skill; announcements have no capability types."""
-        del lookup
-        return [] if capability_type is not None else [ref_of(skill) for skill in (yield from self._discover())]
+        """Raise as :meth:`resolve`."""
+        del capability_type
+        return self.resolve(lookup)
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
-        """Return the named skill as the server of its best provider publishes it."""
-        if lookup.name is None:
-            fix = "skillwire find --lan lists the skills; give the reference of one."
-            raise UsageError("REFERENCE", "lan: names a whole network, which only find searches", fix=fix)
-        found = [skill for skill in (yield from self._discover()) if skill.skill_id == lookup.name]
-        if not found or self._network is None:
-            return []
-        return [(yield from self._network().locate(in_call_order(found)[0]))]
-
-    def _discover(self) -> Flow[list[LanSkill]]:
-        if self._network is None:
-            return []
-        return (yield from self._network().discover("", patience=SOURCES[LAN].deadline))
+        """Raise UsageError (``REFERENCE``)."""
+        del lookup
+        yield from ()
+        fix = "skillwire find --lan lists the skills; give the reference of one."
+        raise UsageError("REFERENCE", "lan: names a whole network, which only find searches", fix=fix)
 
 
 def http_url(skill: LanSkill) -> str:
@@ -83,7 +78,24 @@ def ref_of(skill: LanSkill) -> SkillRef:
         digest=None,
         found_via=f"lan {skill.found_via}",
         fetched_at=skill.heard,
+        capabilities=skill.capabilities,
+        scenes=skill.scenes,
+        freshness=skill.freshness,
+        lan=skill,
     )
+
+
+def answers(skills: Sequence[LanSkill], query: Query) -> list[LanSkill]:
+    """Return the skills that ``query`` asks for, or else those of its name, in call order; words rank them."""
+    filters = query.capabilities, query.scenes, query.types
+    found = [skill for skill in skills if skill.fits(*filters)] if any(filters) or not query.name else []
+    if not found and query.name:
+        found = [skill for skill in skills if skill.skill_id == query.name]
+    ordered = in_call_order(found)
+    hits = rank(
+        query.words, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True
+    )
+    return [skill for skill, _ in hits]
 
 
 def describe_lan_skill(skill: LanSkill) -> str:
@@ -104,7 +116,8 @@ def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
     for one in found:
         shared = one.shared.id if one.shared is not None else ""
         if name in {one.name, shared, shared.rpartition("/")[2]}:
-            return one._replace(found_via=f"lan {skill.found_via}, {one.found_via}", requested_by_name=True)
+            found_via = f"lan {skill.found_via}, {one.found_via}"
+            return one._replace(found_via=found_via, requested_by_name=True, lan=skill)
     message = f"the server that announces {name} does not publish it"
     raise FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
 
@@ -112,68 +125,110 @@ def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
 class SkippedProvider(NamedTuple):
     """A skill that was not called, and why."""
 
-    skill: LanSkill
+    ref: SkillRef
     error: SkillwireError
 
     @property
     def reason(self) -> str:
         """The skill, its publisher and the error in a sentence."""
-        return f"{self.skill.skill_id} {self.skill.publisher_label} was passed over: {self.error.message}"
+        return f"{self.ref.name} {provider_label(self.ref)} was passed over: {self.error.message}"
+
+
+def provider_label(ref: SkillRef) -> str:
+    """Return ``of AGENT at HOST:PORT``, or ``at`` and the origin where no agent announces the skill."""
+    return ref.lan.publisher_label if ref.lan is not None else f"at {ref.origin}"
 
 
 class Providers:
-    """The providers of a capability, one after the other; ``passed`` are those that were skipped."""
+    """The providers of a capability, one after the other, rung by rung; ``passed`` are those that were skipped.
 
-    def __init__(self, capability: str, found: Iterable[LanSkill], *, use_unverified: bool) -> None:
-        self.capability = capability
+    Args:
+        capability: or the name of a skill.
+        climb: finds them.
+        use_unverified: use skills without a certified key.
+        clock: monotonic seconds.
+        seconds: for all of them together.
+    """
+
+    def __init__(
+        self,
+        capability: str,
+        climb: Climb[SkillRef],
+        *,
+        use_unverified: bool,
+        clock: Callable[[], float],
+        seconds: float | None = None,
+    ) -> None:
+        self.capability, self.climb = capability, climb
         self.passed: list[SkippedProvider] = []
-        self._waiting: list[LanSkill] = []
-        for skill in in_call_order(found):
-            if not skill.is_usable:
-                place = SourceLocation(http_url(skill))
-                error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
-                self.passed.append(SkippedProvider(skill, error))
-            elif not (skill.is_verified or use_unverified):
-                self.passed.append(SkippedProvider(skill, unverified(skill)))
-            else:
-                self._waiting.append(skill)
+        self._use_unverified, self._clock = use_unverified, clock
+        self._seconds, self._end = seconds, None if seconds is None else clock() + seconds
+        self._waiting: list[SkillRef] = []
+        self._seen: set[tuple[str, str]] = set()
 
-    def next(self) -> LanSkill:
+    def next(self) -> Flow[SkillRef]:
         """Return the provider to call next.
 
         Raises:
             NotFoundError: ``DISC_002``, no skill offers the capability.
             TrustError: ``DISC_004``, all its skills are unverified.
-            FetchError: ``DISC_006``, no provider is left.
+            FetchError: ``DISC_001``, no agent answers; ``DISC_006``, no provider is left; ``TIMEOUT``.
         """
-        if self._waiting:
-            return self._waiting.pop(0)
-        if not self.passed:
-            message = f"no skill on the local network offers {self.capability}, or has this name"
-            raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
+        while not self._waiting:
+            passed = len(self.passed)
+            found = yield from self.climb.next()
+            if not found:
+                message = f"no skill offers {self.capability}, or has this name"
+                raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
+            self._add(found)
+            if not self._waiting and len(self.passed) > passed:
+                self.climb.reject(self._exhausted())
+        if self._end is not None and self._clock() >= self._end:
+            reasons = "".join(f"; {one.reason}" for one in self.passed[:_NAMED])
+            raise FetchError("TIMEOUT", f"no provider could be called within {self._seconds:g} s{reasons}")
+        return self._waiting.pop(0)
+
+    def _add(self, found: Iterable[SkillRef]) -> None:
+        for ref in found:
+            place, skill = SourceLocation(ref.origin), ref.lan
+            if (ref.name, ref.origin) in self._seen:
+                continue
+            self._seen.add((ref.name, ref.origin))
+            if skill is not None and not skill.is_usable:
+                error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
+                self.passed.append(SkippedProvider(ref, error))
+            elif skill is not None and not (skill.is_verified or self._use_unverified):
+                self.passed.append(SkippedProvider(ref, unverified(skill)))
+            else:
+                self._waiting.append(ref)
+
+    def _exhausted(self) -> SkillwireError:
         if len(self.passed) == 1:
-            raise self._only(self.passed[0])
+            return self._only(self.passed[0])
         count, are_unverified = len(self.passed), [one.error.code == "DISC_004" for one in self.passed]
         fix = _UNVERIFIED_FIX if any(are_unverified) else None
         if all(are_unverified):
             message = f"none of the {count} skills that offer {self.capability} has a certified key"
-            raise TrustError("DISC_004", message, fix=fix)
+            return TrustError("DISC_004", message, fix=fix)
         reasons = "; ".join(one.reason for one in self.passed[:_NAMED])
         more = f"; and {count - _NAMED} more" if count > _NAMED else ""
         message = f"none of the {count} skills that offer {self.capability} could be called: {reasons}{more}"
-        raise FetchError("DISC_006", message, fix=fix)
+        return FetchError("DISC_006", message, fix=fix)
 
-    def lookup_seconds(self, timeout: float | None) -> float:
+    def left(self) -> float | None:
+        """Return the seconds that are left for the next provider, at least a tenth; None without a limit."""
+        return None if self._end is None else max(self._end - self._clock(), _LEAST)
+
+    def lookup_seconds(self) -> float:
         """Return how long a document of the last :meth:`next` may take: a few seconds while another one is known."""
-        if not self._waiting:
-            return timeout or limits.CALL_LAST_LOOKUP_SECONDS
-        return min(timeout or limits.CALL_LOOKUP_SECONDS, limits.CALL_LOOKUP_SECONDS)
+        bound = limits.CALL_LOOKUP_SECONDS if self._waiting else limits.CALL_LAST_LOOKUP_SECONDS
+        return min(self.left() or bound, float(bound))
 
-    def failed(self, skill: LanSkill, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
+    def failed(self, ref: SkillRef, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
         """Skip a provider that could not be called; raise ``error`` where the next must not be called.
 
         Args:
-            skill: from :meth:`next`.
+            ref: from :meth:`next`.
             error: of the call.
             stage: ``reading`` the descriptor, ``checking`` the call against it, or ``calling``.
             is_safe: whether the call may run twice without harm.
@@ -184,7 +239,9 @@ class Providers:
             may_go_on = error.may_be_accepted is False or (is_safe and isinstance(error, FetchError))
         if not may_go_on:
             raise error
-        self.passed.append(SkippedProvider(skill, error))
+        self.passed.append(SkippedProvider(ref, error))
+        if not self._waiting:
+            self.climb.reject(self._exhausted())
 
     def _only(self, passed: SkippedProvider) -> SkillwireError:
         error = passed.error

@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.support.fake_lan import lan_skill
 
-from skillwire.resolver.sources.lan import Providers, in_call_order
+from skillwire.resolver.ladder import Query
+from skillwire.resolver.sources.lan import answers, in_call_order
 from skillwire.resolver.sources.lan_cache import LanCache
 
 NOW = 1_707_868_800.0
@@ -28,7 +29,7 @@ def test_whoever_sorts_them_calls_the_same_first():
     assert [skill.host for skill in cache.skills(NOW)] == hosts
     document = json.loads(cache.write())
     assert document["skills"]["staff-directory"]["endpoint"] == SKILLS[0].endpoint
-    assert Providers("org-data-read", reversed(SKILLS), use_unverified=True).next() == SKILLS[0]
+    assert answers([*reversed(SKILLS)], Query(capabilities=("org-data-read",))) == SKILLS
 
 
 @pytest.mark.spec("SDP-discover-filters")

@@ -1,0 +1,96 @@
+"""Skills of the SkillCenter of the settings, by what they are: the rung below the local network and the DHT.
+
+Each row of the answer leads to a skill of the SkillCenter's own origin, read as any other skill of that origin, so its
+digest comes from an index. The answer is kept for as long as ``skillCenter.cache`` says; the cache's rung reads it
+again without a request. Spec: SDP §7.2, §13.2.
+
+Trust: the answer is hostile. A row with another origin is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, ValidationError
+from skillwire.model.install import CachedResponse
+from skillwire.model.url import parse_url
+from skillwire.resolver.references import parse_reference
+from skillwire.resolver.resolve import resolve
+from skillwire.trust.guarded_json import load_json, server_message
+from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.fetch import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.model.ref import SkillRef
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.ladder import Query
+    from skillwire.wire.exchange import Flow
+
+_OFFERED: Final = 16  # rows of the answer that are read
+_OK: Final = 200
+
+
+def search_center(settings: LanSettings, query: Query, context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return the skills that have what ``query`` asks for, or else those of its name; offline, of a kept answer.
+
+    Raises FetchError, DecodeError, ValidationError (``REGISTRY_ANSWER``).
+    """
+    wanted: dict[str, object] = {"capabilities": query.capabilities, "scenes": query.scenes, "types": query.types}
+    found: list[SkillRef] = []
+    if query.words or any(wanted.values()) or not query.name:
+        found = yield from _search(settings, {**wanted, "keywords": query.words.split()}, context)
+    if not found and query.name:
+        named = yield from _search(settings, {"keywords": [query.name]}, context)
+        found = [skill for skill in named if skill.name == query.name]
+    return found
+
+
+def _search(settings: LanSettings, search: dict[str, object], context: ResolveContext) -> Flow[list[SkillRef]]:
+    url = f"{settings.center_url.rstrip('/')}/api/skills/search"
+    body = json.dumps({key: value for key, value in search.items() if value}, sort_keys=True).encode()
+    key, credential = f"{url}#{hashlib.sha256(body).hexdigest()}", context.credential_for(url)
+    if context.offline:
+        kept = yield from work(lambda: context.cache.look_up(key, credential))
+        if kept is None or not 0 <= context.clock() - kept.fetched_at < settings.center_ttl:
+            return []
+    else:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if credential:
+            headers["Authorization"] = credential
+        request = HttpRequest(url, "POST", headers, body, limits.CALL_ANSWER_BYTES, settings.center_timeout)
+        response = yield from fetch(request)
+        if response.status != _OK:
+            message = server_message(response.body) or f"status {response.status} came"
+            raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
+        kept = CachedResponse(key, response.body, response.headers, context.clock())
+    rows = _rows(kept.body, url)
+    if not context.offline and settings.keeps_center and "no-store" not in kept.headers.get("cache-control", ""):
+        yield from work(partial(context.keep, kept, credential))
+    found: list[SkillRef] = []
+    for row in rows:
+        endpoint = str(row.get("endpoint", ""))
+        try:
+            if parse_url(endpoint).origin != parse_url(url).origin:
+                raise ValidationError("URL", f"{ascii(endpoint)[:120]} is not of the SkillCenter's origin")
+            found += yield from resolve(parse_reference(endpoint), context)
+        except SkillwireError as error:
+            context.note(error)
+    skills = [skill for skill in found if not skill.has_no_artifact]
+    if not context.offline:
+        return skills
+    return [skill._replace(freshness="cached", fetched_at=kept.fetched_at) for skill in skills]
+
+
+def _rows(body: bytes, url: str) -> Sequence[dict[str, Any]]:
+    document = load_json(body, max_bytes=limits.CALL_ANSWER_BYTES, source=url)
+    rows: Any = document.get("skills") if isinstance(document, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValidationError("REGISTRY_ANSWER", "the answer has no list named skills", place=SourceLocation(url))
+    return rows[:_OFFERED]

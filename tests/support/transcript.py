@@ -47,6 +47,8 @@ _VOLATILE = [
     (re.compile(r"(?<=skillwire-)[0-9a-f]{24}"), lambda found: "a" * len(found[0])),
     (re.compile(r"(exec-[a-z]+-)\d{4}\b"), lambda found: f"{found[1]}9999"),
     (re.compile(r"(?<=  )\d{1,2} s\b"), lambda found: "9 s".rjust(len(found[0]), "9")),
+    (re.compile(r"(?<=  )\d\.\d s\b"), lambda _: "0.0 s"),
+    (re.compile(r"(?<=, )\d\.\d(\s+s\))"), lambda found: f"0.0{found[1]}"),
     (re.compile(r"(port(?:\x1b\[\d*m)? {6})\d{5}\b"), lambda found: f"{found[1]}22222"),
     (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
 ]

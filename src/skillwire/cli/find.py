@@ -95,7 +95,7 @@ def command(
         _print_hits(output, others)
     _count_others(output, len(found), limit)
     if len(rungs) > 1 and rungs[0].outcome != "found":
-        output.note(dim("tried "), ", ".join(map(str, rungs)))
+        output.note(dim("tried "), ", ".join(str(rung) for rung in rungs if rung.attempts))
     if refs:
         output.hint("show details:", f"skillwire show {reference_to(refs[0])}")
         _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], may_use=may_use)

@@ -41,6 +41,7 @@ from skillwire.cli.output import (
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
 from skillwire.model.lan import SECRET_KEYS, FoundVia
+from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import no_answer
 
@@ -188,11 +189,12 @@ class Substitute:
         with self._progress.during("reading"):
             found = self._client.lan.scene_skills(self._scene, self._capabilities, origins)
         rungs = self._client.rungs
-        if not found and not origins and all(rung.outcome == "off" for rung in rungs):
+        if all(rung.outcome == "off" or rung.name == CACHE for rung in rungs):
             missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
             raise missing
         if not found:
-            missing.message = f"{missing.message}; tried: {', '.join(map(str, rungs))}"
+            tried = ", ".join(str(rung) for rung in rungs if rung.attempts)
+            missing.message = f"{missing.message}; tried: {tried}"
             missing.fix = "No source has an installable skill either. Search another origin with --from ORIGIN."
             raise missing
         return found

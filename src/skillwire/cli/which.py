@@ -12,6 +12,7 @@ from skillwire.cli.lan_view import rung_object
 from skillwire.cli.options import network_options, open_client, plural, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
 from skillwire.model.url import parse_url
+from skillwire.resolver.ladder import NAMED
 from skillwire.resolver.sources import SKILLS_RPC
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def _rung_row(rungs: Sequence[RungTrace], number: int) -> list[Part]:
     color = {"found": success, "failed": failure, "refused": failure, "timeout": warning}.get(rung.outcome, dim)
     time = f"{rung.seconds:.1f} s" if rung.attempts else ""
     tries = f", {rung.attempts} attempts" if rung.attempts > 1 else ""
-    why = plural(rung.found, "skill") if rung.found else rung.reason + (f" [{rung.code}]" if rung.code else "")
+    why = plural(rung.found, "skill") if rung.found else rung.reason
+    if rung.code:  # the lookups of named places have their reasons
+        why = f"[{rung.code}]" if rung.name == NAMED else f"{why} [{rung.code}]"
     return [f"  {'└─' if number + 1 == len(rungs) else '├─'} {rung.name}", color(rung.outcome), time + tries, why]
 
 

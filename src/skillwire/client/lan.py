@@ -211,7 +211,7 @@ class AsyncLan:
         ref = await self._runner.run(limit_time(self._flows.read(skill, use_unverified=use_unverified), timeout))
         return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
-    def providers(
+    async def providers(
         self, capability: str, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> Providers:
         return self._flows.providers(capability, use_unverified=use_unverified, seconds=seconds_of(timeout))

@@ -6,7 +6,6 @@ This is the only module of the package that makes adapters; others name their ty
 from __future__ import annotations
 
 import os
-import random
 import time
 from contextlib import suppress
 from functools import partial
@@ -148,7 +147,7 @@ class ClientSession:
             git=GitMemory({}, {}),
             upload_pack=_upload_pack,
             discovery=self._discovery,
-            ladder=Ladder(time.monotonic, random.random),
+            ladder=Ladder(time.monotonic),
             on_climb=self._keep_rungs,
         )
         self.rungs: tuple[RungTrace, ...] = ()

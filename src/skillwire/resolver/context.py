@@ -6,7 +6,6 @@ The server decides how long an answer is fresh, up to :data:`LONGEST_AGE`. Spec:
 
 from __future__ import annotations
 
-import random
 import re
 import time
 from datetime import UTC, datetime
@@ -136,7 +135,7 @@ class ResolveContext(NamedTuple):
 
     def open_ladder(self) -> Ladder:
         """Return the ladder of the client, or a new one."""
-        return self.ladder or Ladder(time.monotonic, random.random)
+        return self.ladder or Ladder(time.monotonic)
 
     def note(self, error: SkillwireError) -> None:
         """Report an error that stops nothing."""

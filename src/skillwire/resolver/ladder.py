@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, Ty
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
 from skillwire.wire.exchange import All, Sleep, within
-from skillwire.wire.pacing import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,9 +136,7 @@ class RungTrace(NamedTuple):
     found: int = 0
 
     def __str__(self) -> str:
-        why = self.code or self.reason
-        took = f" after {self.seconds:.1f} s" if self.attempts else ""
-        return f"{self.name} {self.outcome}{took}" + (f" ({why})" if why else "")
+        return f"{self.name} ({', '.join((self.outcome, *([f'{self.seconds:.1f} s'] if self.attempts else [])))})"
 
 
 def outcome_of(error: SkillwireError) -> Outcome:
@@ -156,6 +153,12 @@ def action_after(error: SkillwireError) -> Action:
     return AFTER.get(error.code, Action.STOP if isinstance(error, TrustError) else Action.NEXT)
 
 
+def _random() -> float:
+    import random  # noqa: PLC0415  # few rungs are asked again
+
+    return random.random()  # noqa: S311  # spreads requests, and keeps no secret
+
+
 class Ladder:
     """The ladder of one client: its clock, the durations of earlier answers, and negative answers.
 
@@ -165,7 +168,9 @@ class Ladder:
         hedges: start the next rung after the p95 of the one before.
     """
 
-    def __init__(self, clock: Callable[[], float], chance: Callable[[], float], *, hedges: bool = False) -> None:
+    def __init__(
+        self, clock: Callable[[], float], chance: Callable[[], float] = _random, *, hedges: bool = False
+    ) -> None:
         self.clock, self.chance, self.hedges = clock, chance, hedges
         self._durations: dict[str, deque[float]] = {}
         self._negative: OrderedDict[object, tuple[float, Climb[Any]]] = OrderedDict()
@@ -281,6 +286,8 @@ class Climb(Generic[T]):
                 failure = error
             if failure is None or action_after(failure) is not Action.RETRY or attempts == row.attempts:
                 break
+            from skillwire.wire.pacing import backoff  # noqa: PLC0415  # few rungs are asked again
+
             pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
             if (pause := min(pause, end - clock())) > 0:
                 yield Sleep(pause)
@@ -346,8 +353,8 @@ class Climb(Generic[T]):
         if "rungs" in error.details:
             return error
         message = error.message
-        if len(self.traces) > 1:
-            message = f"{message}; tried: {', '.join(map(str, self.traces))}"
+        if len(tried := [str(trace) for trace in self.traces if trace.attempts]) > 1:
+            message = f"{message}; tried: {', '.join(tried)}"
         details = {**error.details, "rungs": [trace._asdict() for trace in self.traces]}
         described = type(error)(error.code, message, place=error.place, fix=error.fix, details=details)
         described.may_be_accepted = error.may_be_accepted

@@ -35,7 +35,7 @@ class TestNobody:
 
         network.agent = Silent()
         with pytest.raises(NotFoundError):
-            network.client.lan.providers("nothing").next()
+            network.client.lan.next_provider(network.client.lan.providers("nothing"))
         assert network.agent.asked == ["start", (("nothing",), 2.0), ((), 1.4), "answered", "answered"]
 
     def test_who_answers_after_a_while_is_not_made_to_wait_for_the_second_question(self, network):
@@ -52,7 +52,7 @@ class TestNobody:
                 return ()
 
         network.agent = Slow()
-        assert network.client.lan.providers("user-auth").next() is not None
+        assert network.client.lan.next_provider(network.client.lan.providers("org-data-read")) is not None
         assert network.agent.asked == ["start", "whether anybody is there", "given up"]
 
 

@@ -3,7 +3,7 @@
 :data:`LADDER` has one row for each rung: local network, DHT, SkillCenter, cache; then the places that the user named.
 :data:`AFTER` has one row for each code. A :class:`Climb` asks the rungs that are in play, each within its deadline and
 the time that is left, until one has the skill. It records every rung: its result, its time, and the reason where it was
-not asked. A caller that cannot use what a rung found goes on with the next one.
+not asked. A caller that cannot use what a rung found continues with the next one.
 
 With hedging, a rung is also asked when the one before takes longer than 95 % of its earlier answers; the first rung
 that finds something wins. Time and chance are arguments. Spec: SDP §12.1, §12.2.
@@ -204,7 +204,7 @@ class Ladder:
 
 
 class Climb(Generic[T]):
-    """One question on its way down the ladder; ``traces`` has a row for each rung that ended."""
+    """One question to the rungs of a ladder; ``traces`` has a row for each rung that ended."""
 
     def __init__(self, ladder: Ladder, question: object, rungs: Sequence[Rung[T]], seconds: float | None) -> None:
         self._ladder, self._question = ladder, question

@@ -318,6 +318,7 @@ REGISTRY_FILE_LIST_BYTES = Bound(1 * MIB, "bytes", "of the list of files in a pu
 REGISTRY_UPLOADED_BYTES = Bound(128 * MIB, "bytes", "of files that were sent one by one and are not published yet")
 REGISTRY_UPLOADED_SECONDS = Bound(900, "seconds", "for which such a file is kept")
 REGISTRY_ZIPS = Bound(10_000, "archives", "that the registry made as .zip of others, and knows the digest of")
+REGISTRY_NAMES = Bound(100, "names", "of namespaces that one account may take, renaming included; operators any number")
 REGISTRY_UPLOADS = Bound(16, "uploads", "that one account may have begun and not finished")
 REGISTRY_UPLOADS_BYTES = Bound(
     8 * 1024 * MIB, "bytes", "of the unfinished uploads of all accounts; a full disk stops all"

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         PackageName,
         PackageVersion,
         Published,
+        Rights,
         Role,
+        Standing,
         State,
         Upload,
     )
@@ -209,6 +211,12 @@ class PackageStore(Protocol):
     async def members(self, namespace: str) -> Mapping[str, Role]:
         """Return account → role, by account."""
 
+    async def standing(self, account: str, name: PackageName) -> Standing:
+        """Return what decides whether an account may publish a package, whose namespace may have been renamed."""
+
+    async def named(self, account: str) -> int:
+        """Return how many names of namespaces an account has taken; none of them is ever free again."""
+
     async def roles(self, account: str) -> Mapping[str, Role]:
         """Return namespace → role of an account."""
 
@@ -218,6 +226,9 @@ class PackageStore(Protocol):
         ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes
         no versions. ``full``: it has as many as it may. A version narrower than its package narrows its access.
         """
+
+    async def has_room(self, version: PackageVersion) -> bool:
+        """Whether a package can take a version, or is ``full``."""
 
     async def package(self, name: PackageName) -> Package | None:
         """Return a package, a deleted or renamed one included."""
@@ -254,8 +265,8 @@ class PackageStore(Protocol):
     async def readers(self, name: PackageName) -> Sequence[str]:
         """Return the accounts that were let read a package."""
 
-    async def readable(self, account: str) -> Sequence[PackageName]:
-        """Return the name of each package that an account was let read."""
+    async def rights(self, account: str) -> Rights:
+        """Return what decides what an account may read; without the account where there is none."""
 
     async def version(self, name: PackageName, version: str) -> PackageVersion | None:
         """Return one version of a package."""

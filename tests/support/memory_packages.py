@@ -16,7 +16,10 @@ from skillwire.model.package import (
     Package,
     PackageName,
     Proof,
+    Rights,
     Role,
+    Standing,
+    State,
     Status,
     latest_version,
     move_skill,
@@ -153,14 +156,17 @@ class MemoryPackages:
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
             return "repeated" if same.skill.artifact.digest == skill.artifact.digest else "conflict"
-        others = sum(len(pack_skill(one.skill)) for one in self._versions.get(name, {}).values())
-        if others and others + len(pack_skill(skill)) > limits.REGISTRY_PACKAGE_BYTES:
+        if not await self.has_room(version):
             return "full"
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
         self._put(package._replace(access=narrowest_access(package.access, skill.access)))
         self._record(change)
         return "created"
+
+    async def has_room(self, version):
+        others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())
+        return not others or others + len(pack_skill(version.skill)) <= limits.REGISTRY_PACKAGE_BYTES
 
     async def package(self, name):
         return self._packages.get(name)
@@ -204,8 +210,23 @@ class MemoryPackages:
     async def readers(self, name):
         return sorted(who for one, who in self._readers if one == name)
 
-    async def readable(self, account):
-        return sorted(name for name, who in self._readers if who == account)
+    async def rights(self, account):
+        readable = sorted(name for name, who in self._readers if who == account)
+        return Rights(self._accounts.get(account), await self.roles(account), readable)
+
+    async def standing(self, account, name):
+        found = self._namespaces.get(name.namespace)
+        if found is not None and found.renamed_to:
+            found = self._namespaces[found.renamed_to]
+        if found is None:
+            return Standing(None)
+        return Standing(
+            found, self._roles.get((found.name, account)), self._packages.get(name._replace(namespace=found.name))
+        )
+
+    async def named(self, account):
+        actions = {"namespace.create", "namespace.rename"}
+        return sum(one.change.account == account and one.change.action in actions for one in self._audit)
 
     async def version(self, name, version):
         return self._versions.get(name, {}).get(version)
@@ -242,8 +263,9 @@ class MemoryPackages:
         for _, name in order:
             package = self._packages[name]
             hidden = package.state.status in {Status.DELETED, Status.QUARANTINED} or package.renamed_to
-            served = None if hidden or not package.latest else pack_skill(self._versions[name][package.latest].skill)
-            found.append(ChangedPackage(self._numbers[name], package, served))
+            latest = None if hidden else self._versions[name].get(package.latest)
+            served, state = (pack_skill(latest.skill), latest.state) if latest else (None, State())
+            found.append(ChangedPackage(self._numbers[name], package, served, state))
         return ChangedPackages(order[-1][0] if order else after, tuple(found))
 
     async def remove_unowned(self, before):  # noqa: ARG002  # of no row, it keeps none

@@ -118,6 +118,8 @@ _ADDRESSED: Final = (
     r"\byou\s+(?:must|should|are|have|will)\b|\b(?:the|this|any|an|every)\s+(?:ai\s+)?(?:agent|assistant|model|llm)\b"
     r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://(?:(?!https?://)[^\s|])*+\s*\|"
 )
+#: Other bytes become a character that is neither a letter nor a space.
+_ASCII: Final = bytes([*range(128), *b"\x1a" * 128])
 _MOST: Final = 20
 _MOST_COMMENTS: Final = 200
 
@@ -131,7 +133,11 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
     if is_cut := len(data) > 2 * limits.MIB:
         parts = [(0, data[: limits.MIB]), (data.count(b"\n", 0, -limits.MIB), data[-limits.MIB :])]
     for lines, part in parts:
-        text = part.decode("utf-8", "replace").replace("\0", "")
+        try:
+            text = part.decode()
+        except UnicodeDecodeError:  # all patterns are ASCII, and text of one byte a character is searched fastest
+            text = part.translate(_ASCII).decode()
+        text = text.replace("\0", "")
         for danger in find_dangers(path, text):
             place = place_of_range(text, danger.start, danger.end, source)
             place = place._replace(line=(place.line or 1) + lines)

@@ -28,7 +28,8 @@ class Principal(NamedTuple):
     """A caller: the skills opened to it (``*`` for all), and its other rights.
 
     A grant is a skill's name; of a registry's packages it is ``namespace/name``, or ``namespace/*`` for all of one.
-    ``identity`` distinguishes callers with equal names, such as two tokens of one name. ``account`` is the registry's.
+    ``identity`` distinguishes callers with equal names, such as two tokens of one name. ``account`` is the registry's,
+    and ``is_operator`` whether it acts as one there.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Principal(NamedTuple):
     scopes: frozenset[str] = frozenset()
     identity: str = ""
     account: str = ""
+    is_operator: bool = False
 
     def has(self, skill: str, publisher: str) -> bool:
         """Whether the skill of this name and publisher is granted."""

@@ -15,7 +15,7 @@ from skillwire.model.access import Access
 from skillwire.model.skill import Skill, is_skill_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.model.digest import Digest
 
@@ -150,6 +150,22 @@ class PackageVersion(NamedTuple):
     def version(self) -> str:
         """Of Semantic Versioning."""
         return self.skill.version
+
+
+class Rights(NamedTuple):
+    """What decides what an account may read: it, namespace → role, and the packages shared with it."""
+
+    account: Account | None
+    roles: Mapping[str, Role] = {}
+    readable: Sequence[PackageName] = ()
+
+
+class Standing(NamedTuple):
+    """What decides on a publication: a namespace under its present name, an account's role in it, and a package."""
+
+    namespace: Namespace | None
+    role: Role | None = None
+    package: Package | None = None
 
 
 class Change(NamedTuple):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillwire.registry.tokens import Issued, Tokens
 
 _CODE_BYTES: Final = 16
-#: The scopes of a token for everything, and the name of the tokens that sessions of people are of.
+#: The scopes of a token for everything, and the name of the tokens that sessions of people are of: no other one has it.
 EVERYTHING: Final = (READ, PUBLISH, ADMIN)
 _SESSION: Final = "browser sign-in"
 #: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
@@ -136,11 +136,18 @@ class Accounts:
         """
         account = check_account(new.account) if new.account else actor.account
         check_scopes(actor, new.scopes)
+        if new.name == _SESSION:
+            raise UsageError("TOKEN_FORM", f"the name {_SESSION} is kept for sessions", fix="Choose another name.")
+        left = await time_left(self._tokens(), actor.token_id, self._clock())
+        if left is not None and (new.expires_in or 0.0) > left:
+            raise TrustError("PERMISSION_DENIED", f"your own token ends in {left:.0f} s, before the new one")
         if account != actor.account or new.is_operator:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
             await self._make_account(actor, account, is_operator=new.is_operator)
-        issued = await self._tokens().issue(new.name, scopes=new.scopes, expires_in=new.expires_in, account=account)
+        issued = await self._tokens().issue(
+            new.name, scopes=new.scopes, expires_in=new.expires_in or left, account=account
+        )
         await self._record(actor, "token.create", account, id=issued.token.token_id, scopes=sorted(new.scopes))
         return issued
 
@@ -220,6 +227,15 @@ class Accounts:
         change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
         if not await self._store.update_account(linked, change):
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
+
+
+async def time_left(tokens: Tokens, token_id: str, now: float) -> float | None:
+    """Return the seconds that tokens made with this one may last; None for any: a person's session may make them.
+
+    Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for one that has ended.
+    """
+    own = await tokens.look_up_good(token_id)
+    return None if own.expires is None or own.name == _SESSION else own.expires - now
 
 
 def _name_conflict(name: str) -> ConflictError:

@@ -21,8 +21,8 @@ from skillwire import limits
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import DeviceLogin
 from skillwire.model.package import Change
-from skillwire.registry.accounts import check_scope_forms, check_scopes
-from skillwire.registry.packages import ADMIN, PUBLISH, READ, require_account
+from skillwire.registry.accounts import check_scope_forms, check_scopes, time_left
+from skillwire.registry.packages import PUBLISH, READ, require_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,10 +121,9 @@ class DeviceLogins:
             return refusal
         tokens = self._tokens()
         try:
-            own = await tokens.look_up_good(login.decided_by)
+            left = await time_left(tokens, login.decided_by, now)
         except (NotFoundError, UsageError):
             return "access_denied"
-        left = None if own.expires is None or ADMIN in own.scopes else own.expires - now
         lifetime = min((one for one in (login.lifetime, left) if one is not None), default=None)
         issued = await tokens.issue(
             f"{client} (login)", scopes=login.scopes, expires_in=lifetime, account=login.account

@@ -23,10 +23,12 @@ from skillwire.model.package import (
     PackageVersion,
     Proof,
     Role,
+    Standing,
     State,
     Status,
     is_account,
     is_namespace,
+    latest_version,
     read_package_name,
 )
 from skillwire.model.skill import is_version
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.package import Account
     from skillwire.model.skill import Skill
     from skillwire.ports import PackageStore
 
@@ -119,6 +120,8 @@ class Registry:
         proof = Proof("operator", "", now) if actor.is_operator else Proof()
         namespace = Namespace(name, now, proof)
         change = self._change(actor, "namespace.create", name)
+        if name != actor.account:
+            await self._check_names(actor)
         if await self._is_reserved(actor, name) or not await self.store.add_namespace(namespace, actor.account, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once")
         return namespace
@@ -142,11 +145,17 @@ class Registry:
         self._allow(actor, ADMIN, new)
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
+        await self._check_names(actor)
         change = self._change(actor, "namespace.rename", old, to=new)
         if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
         self.changed()
         return await self.namespace(new)
+
+    async def _check_names(self, actor: Actor) -> None:
+        if not actor.is_operator and await self.store.named(actor.account) >= limits.REGISTRY_NAMES:
+            message = f"{actor.account} has taken {limits.REGISTRY_NAMES} names, as many as it may"
+            raise ConflictError("NAMESPACES_FULL", message)
 
     async def _is_reserved(self, actor: Actor, name: str) -> bool:
         """Whether a namespace is kept for the server, or for another account, which owns the one of its own name."""
@@ -154,8 +163,12 @@ class Registry:
         return name in self._reserved or not is_free
 
     async def set_role(self, actor: Actor, namespace: str, account: str, role: Role | None) -> None:
-        """Give an account a role, or take it away. Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError."""
-        namespace = await self.require(actor, Role.OWNER, namespace, scope=ADMIN)
+        """Give an account a role, or take it away; a member may leave by itself.
+
+        Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError.
+        """
+        is_leaving = role is None and account == actor.account
+        namespace = await self.require(actor, Role.READER if is_leaving else Role.OWNER, namespace, scope=ADMIN)
         if role is not None and (not is_account(account) or await self.store.account(account) is None):
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
         change = self._change(
@@ -170,7 +183,7 @@ class Registry:
         if found is not None and found.renamed_to:
             found = await self.store.namespace(found.renamed_to)
         if found is None:
-            raise NotFoundError("NAMESPACE_NOT_FOUND", f"there is no namespace {ascii(name)[:80]}")
+            raise _no_namespace(name)
         return found
 
     # --- publishing --------------------------------------------------------------------------------------
@@ -180,13 +193,20 @@ class Registry:
 
         Raises TrustError, NotFoundError, ConflictError (``NAMESPACE_TAKEN``).
         """
+        found = (await self._check_publication(actor, PackageName(namespace, ""))).namespace
+        return found.name if found else namespace
+
+    async def _check_publication(self, actor: Actor, name: PackageName) -> Standing:
+        namespace = name.namespace
         is_own = namespace == actor.account and is_namespace(namespace)
-        if not is_own or await self.store.namespace(namespace) is not None:
-            return await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
-        self._allow(actor, PUBLISH, namespace)
-        if namespace in self._reserved:
-            raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
-        return namespace
+        standing = await self._standing(actor, name)
+        if standing.namespace is not None or not is_own:
+            self._check_role(actor, Role.PUBLISHER, namespace, standing, scope=PUBLISH)
+        else:
+            self._allow(actor, PUBLISH, namespace)
+            if namespace in self._reserved:
+                raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
+        return standing
 
     async def publish(
         self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
@@ -199,13 +219,13 @@ class Registry:
         skill = with_version(prepared.skill, version)
         namespace = skill.publisher
         _check_identifiers(skill)
-        present = await self.check_publication(actor, namespace)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
-        if present != namespace:
-            raise ConflictError("PACKAGE_CLOSED", f"the namespace {namespace} was renamed to {present}")
+        present, _, package = await self._check_publication(actor, one.package)
+        if present is not None and present.name != namespace:
+            raise ConflictError("PACKAGE_CLOSED", f"the namespace {namespace} was renamed to {present.name}")
         if dry_run:
-            return await self._foresee(one)
-        if await self.store.namespace(namespace) is None:
+            return await self._foresee(one, package)
+        if present is None:
             with suppress(ConflictError):  # another publication made it meanwhile, and decides below who may publish
                 await self._make_namespace(actor, namespace)
             await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
@@ -217,25 +237,25 @@ class Registry:
         if how == "closed":
             raise _package_closed(one)
         if how == "full":
-            fix = "Publish further versions under another name."
-            raise ConflictError("PACKAGE_CLOSED", f"{one.package} has as many versions as it may", fix=fix)
-        stored = await self.store.version(one.package, skill.version) if how == "repeated" else None
+            raise _package_full(one)
         if how == "created":
             self.changed()
-        return PublishedVersion(stored or one, how, await self.store.package(one.package) or _new_package(one))
+            return PublishedVersion(one, how, _with_version(package, one))
+        stored = await self.store.version(one.package, skill.version)
+        return PublishedVersion(stored or one, how, await self.store.package(one.package) or _with_version(None, one))
 
-    async def _foresee(self, one: PackageVersion) -> PublishedVersion:
+    async def _foresee(self, one: PackageVersion, package: Package | None) -> PublishedVersion:
         """Return what publishing ``one`` would come to now. Raises ConflictError."""
-        package = await self.store.package(one.package)
         if package is None:
-            return PublishedVersion(one, "checked", _new_package(one))
+            return PublishedVersion(one, "checked", _with_version(None, one))
         if package.state.status in CLOSED or package.renamed_to:
             raise _package_closed(one)
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise _version_exists(one)
-        access = narrowest_access(package.access, one.skill.access)
-        return PublishedVersion(stored or one, "checked", package._replace(access=access))
+        if stored is None and not await self.store.has_room(one):
+            raise _package_full(one)
+        return PublishedVersion(stored or one, "checked", _with_version(package, one))
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -406,39 +426,44 @@ class Registry:
                     refusal = error
         raise refusal
 
-    async def grants(self, account: str, scopes: Collection[str]) -> frozenset[str]:
-        """Return what a token of ``account`` may read beside what is public: ``namespace/*`` and ``namespace/name``."""
-        if not set(scopes) & {READ, PUBLISH, ADMIN}:
-            return frozenset()
-        known = await self.store.account(account)
-        if known is not None and _acts_as_operator(known, scopes):
-            return frozenset({EVERY_SKILL})
-        roles, shared = await self.store.roles(account), await self.store.readable(account)
-        actor = Actor(account, frozenset({*scopes, ADMIN}))
-        return frozenset(
-            [
-                *(f"{namespace}/{EVERY_SKILL}" for namespace in roles if actor.allows(READ, namespace)),
-                *(str(name) for name in shared if actor.allows(READ, name.namespace)),
-            ]
-        )
+    async def authorize(self, principal: Principal) -> Principal:
+        """Return the caller with what its account may do: as an operator, or what it may read beside what is public.
 
-    async def actor(self, principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
-        """Return the caller as one who may change things; without an account it may change nothing."""
-        account = await self.store.account(principal.account) if principal and principal.account else None
-        if principal is None or account is None:
-            return Actor("", address=address, request_id=request_id)
-        is_operator = _acts_as_operator(account, principal.scopes)
-        return Actor(account.name, principal.scopes, is_operator, address, request_id, principal.identity)
+        Grants are ``namespace/*`` and ``namespace/name``. An account that is not there is left out.
+        """
+        if not principal.account:
+            return principal
+        account, roles, shared = await self.store.rights(principal.account)
+        if account is None:
+            return principal._replace(account="")
+        if not set(principal.scopes) & {READ, PUBLISH, ADMIN}:
+            return principal
+        is_operator = account.is_operator and ADMIN in principal.scopes and not is_limited(principal.scopes)
+        actor = Actor(account.name, frozenset({*principal.scopes, ADMIN}))
+        grants = [
+            *(f"{namespace}/{EVERY_SKILL}" for namespace in roles if actor.allows(READ, namespace)),
+            *(str(name) for name in shared if actor.allows(READ, name.namespace)),
+        ]
+        granted = principal.grants.union([EVERY_SKILL] if is_operator else grants)
+        return principal._replace(grants=granted, is_operator=is_operator)
 
     async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> str:
         """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its present name.
 
         Raises TrustError, NotFoundError (``NAMESPACE_NOT_FOUND``).
         """
+        standing = await self._standing(actor, PackageName(namespace, ""))
+        return self._check_role(actor, role, namespace, standing, scope=scope)
+
+    async def _standing(self, actor: Actor, name: PackageName) -> Standing:
         require_account(actor)
-        name = (await self.namespace(namespace)).name
+        return await self.store.standing(actor.account, name) if is_namespace(name.namespace) else Standing(None)
+
+    def _check_role(self, actor: Actor, role: Role, asked: str, standing: Standing, *, scope: str) -> str:
+        if standing.namespace is None:
+            raise _no_namespace(asked)
+        name, own = standing.namespace.name, standing.role
         self._allow(actor, scope, name)
-        own = None if actor.is_operator else (await self.store.members(name)).get(actor.account)
         if not actor.is_operator and (own is None or not own.includes(role)):
             message = f"{actor.account} needs the role {role} in {name}"
             raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})
@@ -503,9 +528,12 @@ def check_use(principal: Principal, package: Package) -> None:
         raise TrustError(code, f"{package.name} is restricted to some accounts")
 
 
-def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:
-    """Whether a token of ``account`` is an operator's: one for everything, in every namespace."""
-    return account.is_operator and ADMIN in scopes and not is_limited(scopes)
+def actor_for(principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
+    """Return a caller, authorized, as one who may change things; without an account it may change nothing."""
+    if principal is None or not principal.account:
+        return Actor("", address=address, request_id=request_id)
+    account, scopes, is_operator = principal.account, principal.scopes, principal.is_operator
+    return Actor(account, scopes, is_operator, address, request_id, principal.identity)
 
 
 def _check_state(actor: Actor, before: State, after: State) -> None:
@@ -519,13 +547,26 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 
 
-def _new_package(one: PackageVersion) -> Package:
-    return Package(one.package, one.published, one.skill.access, latest=one.version)
-
-
 def _version_exists(one: PackageVersion) -> ConflictError:
     fix = "Raise the version: a published one never changes."
     return ConflictError("VERSION_EXISTS", f"{one.package} {one.version} is published with other bytes", fix=fix)
+
+
+def _package_full(one: PackageVersion) -> ConflictError:
+    fix = "Publish further versions under another name."
+    return ConflictError("PACKAGE_CLOSED", f"{one.package} has as many versions as it may", fix=fix)
+
+
+def _no_namespace(name: str) -> NotFoundError:
+    return NotFoundError("NAMESPACE_NOT_FOUND", f"there is no namespace {ascii(name)[:80]}")
+
+
+def _with_version(package: Package | None, one: PackageVersion) -> Package:
+    if package is None:
+        return Package(one.package, one.published, one.skill.access, latest=one.version)
+    versions = [(version, Status.ACTIVE) for version in (package.latest, one.version) if version]
+    access = narrowest_access(package.access, one.skill.access)
+    return package._replace(access=access, latest=latest_version(versions))
 
 
 def _package_closed(one: PackageVersion) -> ConflictError:

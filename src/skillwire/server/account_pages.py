@@ -21,7 +21,7 @@ from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.registry.accounts import NewToken, Person, grantable_scopes
-from skillwire.registry.packages import NAMESPACE_SCOPE, Actor, require_account
+from skillwire.registry.packages import NAMESPACE_SCOPE, Actor, actor_for, require_account
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.console_request import (
     ConsoleRequest,
@@ -290,7 +290,8 @@ class AccountPages:
 
     async def _actor(self, request: ConsoleRequest, context: RequestContext) -> Actor:
         principal = request.session.principal if request.session else None
-        return await self._parts.registry.actor(principal, context.address, request_id_of(context))
+        principal = principal and await self._parts.registry.authorize(principal)
+        return actor_for(principal, context.address, request_id_of(context))
 
 
 def _scopes(pairs: Pairs) -> list[str]:

@@ -419,7 +419,7 @@ def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
     registry = Registry(store, time.time, reserved={publisher})
     return RegistryComponents(
         registry=registry,
-        publications=Publications(registry, blobs),
+        publications=Publications(registry),
         uploads=FileUploads(state_directory() / "uploads"),
         downloads=Downloads(store, blobs, open_tokens, time.time),
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),

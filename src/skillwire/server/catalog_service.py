@@ -99,8 +99,10 @@ _POLL: Final = 2.0
 _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
-#: After a revision the next push waits so many times as long as that took: a revision of 50,000 skills takes 2 s.
-_PUSH_PAUSES: Final = 2
+#: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
+#: pushes share a revision, and one of 50,000 skills takes 2 s.
+_PUSH_PAUSES: Final = 9
+_PUSH_PAUSE: Final = 1.0
 
 
 class Watch(NamedTuple):
@@ -163,7 +165,8 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
         yield None
         now = time.monotonic()
         until = now + max(poll, (now - started) / _POLL_SHARE)
-        stop.wait((now - started) * _PUSH_PAUSES)
+        took = now - started
+        stop.wait(min(took * _PUSH_PAUSES, max(_PUSH_PAUSE, took * 2)))
         while now < until and not stop.is_set() and not again.wait(min(until - now, _TICK_MS / 1000)):
             now = time.monotonic()
         again.clear()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, StorageError, ValidationError
+from skillwire.errors import SkillwireError, ValidationError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.skill import FileContent
-    from skillwire.ports import BlobStore
     from skillwire.registry.packages import Actor, PublishedVersion, Registry
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
@@ -84,12 +82,11 @@ def _name_in(files: Sequence[FileContent]) -> str:
 
 
 class Publications:
-    """Publishes into a registry what was uploaded; ``blobs`` are those that the server sends files from."""
+    """Publishes into a registry what was uploaded; the bytes that the server sends are made when they are needed."""
 
-    def __init__(self, registry: Registry, blobs: BlobStore) -> None:
+    def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.bodies = Bodies(_BOUNDS)
-        self._blobs = blobs
         self._reading = asyncio.Semaphore(limits.REGISTRY_READING)
 
     async def read(self, read: Callable[[], PreparedSkill]) -> PreparedSkill:
@@ -107,21 +104,8 @@ class Publications:
         dry_run: bool = False,
     ) -> PublishedVersion:
         """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
-        return await self.store(actor, await self.read(read), uploaded, version=version, dry_run=dry_run)
-
-    async def store(
-        self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
-    ) -> PublishedVersion:
-        """Publish a skill that was read. Raises as :meth:`Registry.publish`."""
-        result = await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
-        if result.how == "created":
-            with suppress(StorageError):  # they can be made from its artifact, and are before the catalog lists it
-                await asyncio.to_thread(self._write_blobs, prepared)
-        return result
-
-    def _write_blobs(self, prepared: PreparedSkill) -> None:
-        for content in (*(file.content for file in prepared.files), prepared.artifact):
-            self._blobs.put(bytes(content))
+        prepared = await self.read(read)
+        return await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
 
 
 class UploadedFile(NamedTuple):

@@ -24,7 +24,9 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Rights,
     Role,
+    Standing,
     State,
     Status,
 )
@@ -55,6 +57,36 @@ def make_version(version="1.0.0", content=b"one", name="notes", at=2.0, **more):
 
 def publish(store, version="1.0.0", content=b"one", **more):
     return store.publish(make_version(version, content, **more), content, change("version.publish"))
+
+
+class TestStanding:
+    def test_one_read_has_what_decides_on_a_publication(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        publish(store)
+        package, absent = store.package(NOTES), NOTES._replace(name="other")
+        for old in (False, True):
+            found = store.namespace("apex" if old else "acme")
+            here = package._replace(name=NOTES._replace(namespace=found.name))
+            assert store.standing("ann", NOTES) == Standing(found, Role.OWNER, here)
+            assert store.standing("bob", absent) == Standing(found)
+            store.rename_namespace("acme", "apex", change())
+        assert store.standing("ann", PackageName("none", "notes")) == Standing(None)
+
+    def test_one_read_has_what_an_account_may_read(self, store):
+        store.add_account(Account("ann", 1.0), change())
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        publish(store, name="shared")
+        shared = NOTES._replace(name="shared")
+        store.set_reader(shared, "ann", may_read=True, change=change())
+        assert store.rights("ann") == Rights(Account("ann", 1.0), {"acme": Role.OWNER}, [shared])
+        assert store.rights("bob") == Rights(None, {}, [])
+
+    def test_the_names_that_an_account_took_are_counted(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create"))
+        store.rename_namespace("acme", "apex", change("namespace.rename"))
+        store.set_role("apex", "bob", Role.OWNER, change("member.set"))
+        store.set_role("apex", "ann", None, change("member.remove"))
+        assert (store.named("ann"), store.named("bob")) == (2, 0)
 
 
 class TestAccounts:
@@ -124,7 +156,7 @@ class TestNamespaces:
         moved = PackageName("apex", "notes")
         assert (store.package(NOTES), store.package(moved).latest) == (None, "1.0.0")
         assert store.version(moved, "1.0.0").skill.publisher == "apex"
-        assert store.readable("eve") == [moved]
+        assert store.rights("eve").readable == [moved]
         assert unpack_skill(store.changed(0, 9).packages[-1].served).publisher == "apex"
 
     def test_last_owner_stays(self, store):
@@ -173,8 +205,11 @@ class TestVersions:
 
     def test_a_package_has_as_many_versions_as_it_may(self, store, monkeypatch):
         publish(store)
+        assert store.has_room(make_version("2.0.0"))
         monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)
         assert publish(store, "2.0.0") == "full"
+        assert not store.has_room(make_version("2.0.0"))
+        assert store.has_room(make_version(name="other"))
         assert publish(store) == "repeated"
         assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
 
@@ -276,9 +311,9 @@ class TestVersions:
         publish(store)
         for account in ("eve", "dora", "eve"):
             store.set_reader(NOTES, account, may_read=True, change=change())
-        assert (store.readers(NOTES), store.readable("eve")) == (["dora", "eve"], [NOTES])
+        assert (store.readers(NOTES), store.rights("eve").readable) == (["dora", "eve"], [NOTES])
         store.set_reader(NOTES, "eve", may_read=False, change=change())
-        assert (store.readers(NOTES), store.readable("eve")) == (["dora"], [])
+        assert (store.readers(NOTES), store.rights("eve").readable) == (["dora"], [])
 
 
 class TestChanges:

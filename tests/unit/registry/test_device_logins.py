@@ -85,18 +85,20 @@ async def test_a_refused_program_gets_none(world):
     assert len(await world.tokens.all()) == 1
 
 
+@pytest.mark.parametrize("scopes", [("read",), EVERYTHING])
+async def test_what_a_token_with_an_end_approved_ends_with_it_and_that_of_a_session_does_not(world, scopes):
+    for name in ("short", "browser sign-in"):
+        codes, ann = await world.begin("read"), await world.actor(*scopes)
+        own = (await world.tokens.issue(name, scopes=scopes, expires_in=60.0, account="ann")).token
+        await world.logins.approve(ann._replace(token_id=own.token_id), codes.user_code, ["read"], None)
+        assert (await world.poll(codes)).token.expires == (own.expires if name == "short" else None)
+
+
 async def test_revoking_the_token_that_approved_ends_what_it_approved(world):
     codes, ann = await world.begin(), await world.actor()
     await world.logins.approve(ann, codes.user_code, ["read"], None)
     await world.tokens.revoke(ann.token_id)
     assert await world.poll(codes) == "access_denied"
-
-
-async def test_a_token_without_admin_gives_none_that_outlives_it(world):
-    codes, ann = await world.begin("read"), await world.actor("read")
-    own = (await world.tokens.issue("short", scopes=("read",), expires_in=60.0, account="ann")).token
-    await world.logins.approve(ann._replace(token_id=own.token_id), codes.user_code, ["read"], None)
-    assert (await world.poll(codes)).token.expires == own.expires
 
 
 async def test_codes_end(world):

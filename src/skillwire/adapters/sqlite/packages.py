@@ -31,7 +31,9 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Rights,
     Role,
+    Standing,
     State,
     Status,
     latest_version,
@@ -175,8 +177,26 @@ class SqlitePackages(Store):
 
     @reads
     def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
-        query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
-        return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
+        return _roles(connection, account)
+
+    @reads
+    def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
+        query = (
+            f"SELECT {_NAMESPACE} FROM namespaces WHERE renamed_to = '' "
+            "AND name = ifnull((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
+        )
+        row = connection.execute(query, (name.namespace,)).fetchone()
+        if row is None:
+            return Standing(None)
+        query = "SELECT role FROM members WHERE namespace = ? AND account = ?"
+        role = connection.execute(query, (row[0], account)).fetchone()
+        found = _find(connection, PackageName(row[0], name.name))
+        return Standing(_read_namespace(row), Role(role[0]) if role else None, found[1] if found else None)
+
+    @reads
+    def named(self, connection: Connection, account: str) -> int:
+        query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
+        return int(connection.execute(query, (account,)).fetchone()[0])
 
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
         is_large = len(artifact) > limits.REGISTRY_ROW_BYTES
@@ -207,8 +227,7 @@ class SqlitePackages(Store):
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
-            query = "SELECT sum(length(skill)) FROM versions WHERE package = ?"
-            if connection.execute(query, (number,)).fetchone()[0] + len(packed) > limits.REGISTRY_PACKAGE_BYTES:
+            if not _has_room(connection, version.package, packed):
                 return "full"
             access = narrowest_access(package.access, skill.access)
             connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
@@ -231,6 +250,10 @@ class SqlitePackages(Store):
         _set_latest(connection, number)
         _record(connection, change)
         return "created"
+
+    @reads
+    def has_room(self, connection: Connection, version: PackageVersion) -> bool:
+        return _has_room(connection, version.package, pack_skill(version.skill))
 
     @reads
     def package(self, connection: Connection, name: PackageName) -> Package | None:
@@ -304,9 +327,11 @@ class SqlitePackages(Store):
         return [account for (account,) in connection.execute(query, name)]
 
     @reads
-    def readable(self, connection: Connection, account: str) -> Sequence[PackageName]:
+    def rights(self, connection: Connection, account: str) -> Rights:
+        row = connection.execute(f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?", (account,)).fetchone()
         query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
-        return sorted(PackageName(*row) for row in connection.execute(query, (account,)))
+        shared = sorted(PackageName(*row) for row in connection.execute(query, (account,)))
+        return Rights(_read_account(row), _roles(connection, account), shared)
 
     @reads
     def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
@@ -416,11 +441,22 @@ class SqlitePackages(Store):
         return dict(connection.execute(query, (*name, since)).fetchall())
 
 
+def _roles(connection: Connection, account: str) -> dict[str, Role]:
+    query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
+    return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
+
+
 def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | None:
     """Return the number of a package's row, and the package."""
     query = f"SELECT number, {_PACKAGE} FROM packages WHERE namespace = ? AND name = ?"
     row = connection.execute(query, name).fetchone()
     return None if row is None else (row[0], _read_package(row[1:]))
+
+
+def _has_room(connection: Connection, name: PackageName, packed: bytes) -> bool:
+    query = f"SELECT ifnull(sum(length(skill)), 0) FROM versions WHERE package = {_NUMBER}"
+    (held,) = connection.execute(query, name).fetchone()
+    return not held or int(held) + len(packed) <= limits.REGISTRY_PACKAGE_BYTES
 
 
 def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:

@@ -272,9 +272,7 @@ class Authentication:
     async def _principal(self, token: Token) -> Principal:
         """Return the caller with what the token opens, and what its account may read in the registry."""
         principal = _principal_of(token)
-        if self.registry is None or not token.account:
-            return principal
-        return principal._replace(grants=principal.grants | await self.registry.grants(token.account, token.scopes))
+        return await self.registry.authorize(principal) if self.registry else principal
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""

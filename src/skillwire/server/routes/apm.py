@@ -96,7 +96,7 @@ class ApmRoutes:
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish the skill in an archive as this version."""
-        actor, publications = await actor_of(self._registry, context), self._parts.publications
+        actor, publications = actor_of(context), self._parts.publications
         where = context.parameters
         namespace = await self._registry.check_publication(actor, where["namespace"])
         async with publications.bodies.reading(context.scope, context.receive) as body:

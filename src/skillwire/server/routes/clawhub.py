@@ -136,7 +136,7 @@ class ClawHubRoutes:
 
     async def whoami(self, context: RequestContext) -> ASGIApp:
         """Answer the caller's account."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         require_account(actor)
         user = messages.User(actor.account, actor.account, role="admin" if actor.is_operator else "user")
         return tagged_answer({"user": user})
@@ -219,20 +219,20 @@ class ClawHubRoutes:
 
     async def announce(self, context: RequestContext) -> ASGIApp:
         """Answer where a file is sent to."""
-        actor, asked = await publisher_of(self._registry, context), await read_request(context, messages.UploadRequest)
+        actor, asked = publisher_of(context), await read_request(context, messages.UploadRequest)
         ticket = self._uploaded.announce(actor.account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
         return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
 
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
-        actor, ticket = await publisher_of(self._registry, context), context.parameters["ticket"]
+        actor, ticket = publisher_of(context), context.parameters["ticket"]
         async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
             await self._uploaded.receive(actor.account, ticket, body.data)
         return answer({"storageId": ticket})
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
-        actor, publications = await publisher_of(self._registry, context), self._parts.publications
+        actor, publications = publisher_of(context), self._parts.publications
         asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
@@ -247,14 +247,14 @@ class ClawHubRoutes:
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a skill."""
-        asked, actor = await self._read_delete(context), await actor_of(self._registry, context)
+        asked, actor = await self._read_delete(context), actor_of(context)
         package = await self._find(context, asked.owner_handle)
         await self._registry.set_state(actor, package, State(Status.DELETED, asked.reason))
         return answer({"ok": True})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:
         """Yank a version, or make it active again."""
-        asked, actor = await self._read_delete(context), await actor_of(self._registry, context)
+        asked, actor = await self._read_delete(context), actor_of(context)
         package = await self._find(context, asked.owner_handle)
         state = State(Status.YANKED, asked.reason or _YANKED) if context.method == "DELETE" else State()
         await self._registry.set_version_state(actor, package, context.parameters["version"], state)

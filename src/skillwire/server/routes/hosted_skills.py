@@ -202,25 +202,25 @@ class HostedSkillRoutes:
 
     async def create(self, context: RequestContext) -> ASGIApp:
         """Publish a skill; where it is there, a version of it."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         made = await self._publish(context, actor, read_query(context).get("namespace") or actor.account)
         return answer(await self._describe(made.package))
 
     async def create_version(self, context: RequestContext) -> ASGIApp:
         """Publish a version of a skill."""
-        actor, package = await actor_of(self._registry, context), await self._find(context)
+        actor, package = actor_of(context), await self._find(context)
         made = await self._publish(context, actor, package.name.namespace, package.name.name)
         return answer(_version(made.version))
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a skill."""
-        actor, package = await actor_of(self._registry, context), await self._find(context)
+        actor, package = actor_of(context), await self._find(context)
         await self._registry.set_state(actor, package, State(Status.DELETED))
         return answer({"id": _id(package.name), "type": "skill_deleted"})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:
         """Yank a version."""
-        actor, package = await actor_of(self._registry, context), await self._find(context)
+        actor, package = actor_of(context), await self._find(context)
         state, version = State(Status.YANKED, _YANKED), _asked(context, package)
         await self._registry.set_version_state(actor, package, version, state)
         return answer({"id": version, "type": "skill_version_deleted"})
@@ -234,7 +234,7 @@ class HostedSkillRoutes:
             files = await read_files(context.scope, body.data)
             prepared = await publications.read(partial(read_upload, files, namespace, name=name))
             version = await self._free_version(prepared)
-            return await publications.store(actor, prepared, uploaded, version=version)
+            return await self._registry.publish(actor, prepared, uploaded, version=version)
 
     async def _free_version(self, prepared: PreparedSkill) -> str:
         """Return the version to publish as, empty for the folder's own."""

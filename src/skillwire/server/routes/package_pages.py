@@ -271,9 +271,7 @@ class PackagePages(SkillPages):
         session = None if context.principal else await self._find_session(context.scope)
         if session is None or not session.principal.account:
             return context.principal or (session.principal if session else ANONYMOUS)
-        principal = session.principal
-        grants = await self._registry.grants(principal.account, principal.scopes)
-        return principal._replace(grants=principal.grants | grants)
+        return await self._registry.authorize(session.principal)
 
     @staticmethod
     def _fields(context: RequestContext) -> Mapping[str, str]:

@@ -142,7 +142,7 @@ class CertificateRoutes:
         """Answer a request for a first certificate with the token of an account; the audit log has its names."""
         if context.principal is None:
             raise ProblemError(_UNAUTHENTICATED)
-        actor = await actor_of(self._packages.registry, context) if self._packages else None
+        actor = actor_of(context) if self._packages else None
         refusal = await self._refusal_for(context.principal, actor)
         requested: list[RequestedNames] = []
 

@@ -179,7 +179,7 @@ class PackageRoutes:
     async def create(self, context: RequestContext) -> ASGIApp:
         """Make a namespace."""
         asked = await read_request(context, messages.NamespaceRequest)
-        made = await self._registry.create_namespace(await actor_of(self._registry, context), asked.name)
+        made = await self._registry.create_namespace(actor_of(context), asked.name)
         return answer(messages.namespace_object(made), 201)
 
     async def namespace(self, context: RequestContext) -> ASGIApp:
@@ -196,7 +196,7 @@ class PackageRoutes:
 
     async def prove(self, context: RequestContext) -> ASGIApp:
         """Prove a namespace."""
-        asked, actor = await read_request(context, messages.ProofRequest), await actor_of(self._registry, context)
+        asked, actor = await read_request(context, messages.ProofRequest), actor_of(context)
         name = await self._registry.require(actor, Role.OWNER, context.parameters["namespace"], scope=ADMIN)
         domain = "" if asked.kind == "operator" else asked.domain.lower()
         if asked.kind != "operator":
@@ -206,13 +206,13 @@ class PackageRoutes:
 
     async def rename(self, context: RequestContext) -> ASGIApp:
         """Rename a namespace."""
-        asked, actor = await read_request(context, messages.RenameRequest), await actor_of(self._registry, context)
+        asked, actor = await read_request(context, messages.RenameRequest), actor_of(context)
         renamed = await self._registry.rename_namespace(actor, context.parameters["namespace"], asked.to)
         return answer(messages.namespace_object(renamed))
 
     async def set_member(self, context: RequestContext) -> ASGIApp:
         """Give an account a role, or take it away."""
-        where, actor = context.parameters, await actor_of(self._registry, context)
+        where, actor = context.parameters, actor_of(context)
         role = (await read_request(context, messages.RoleRequest)).role if context.method == "PUT" else None
         await self._registry.set_role(actor, where["namespace"], where["account"], role)
         return no_content
@@ -225,7 +225,7 @@ class PackageRoutes:
 
     async def change(self, context: RequestContext) -> ASGIApp:
         """Set the access or the state of a package."""
-        asked, actor = await read_request(context, messages.PackageRequest), await actor_of(self._registry, context)
+        asked, actor = await read_request(context, messages.PackageRequest), actor_of(context)
         found = await self._find(context)
         if asked.access is None and asked.status is None and not asked.renamed_to:
             raise UsageError("QUERY", "neither access, status nor renamed_to is given")
@@ -242,13 +242,13 @@ class PackageRoutes:
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a package; its name stays taken."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         await self._registry.set_state(actor, await self._find(context), State(Status.DELETED))
         return no_content
 
     async def set_reader(self, context: RequestContext) -> ASGIApp:
         """Let an account read a package, or no longer."""
-        actor, may_read = await actor_of(self._registry, context), context.method == "PUT"
+        actor, may_read = actor_of(context), context.method == "PUT"
         account = context.parameters["account"]
         await self._registry.set_reader(actor, await self._find(context), account, may_read=may_read)
         return no_content
@@ -261,7 +261,7 @@ class PackageRoutes:
 
     async def change_version(self, context: RequestContext) -> ASGIApp:
         """Yank, deprecate or quarantine a version, or make it active again."""
-        asked, actor = await read_request(context, messages.VersionRequest), await actor_of(self._registry, context)
+        asked, actor = await read_request(context, messages.VersionRequest), actor_of(context)
         package = await self._find(context)
         state = State(Status(asked.status), asked.reason, asked.successor)
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
@@ -345,20 +345,20 @@ class AccountRoutes:
     async def link(self, context: RequestContext) -> ASGIApp:
         """Let a person sign in as an account."""
         asked = await read_request(context, messages.IdentityRequest)
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         await self._accounts.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
         return no_content
 
     async def whoami(self, context: RequestContext) -> ASGIApp:
         """Answer the caller's account, scopes and roles."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         require_account(actor)
         roles = dict(await self._store.roles(actor.account))
         return tagged_answer(messages.CallerAccount(actor.account, actor.is_operator, sorted(actor.scopes), roles))
 
     async def tokens(self, context: RequestContext) -> ASGIApp:
         """Answer the tokens of the caller's account; to operators those of all."""
-        found = await self._accounts.list(await actor_of(self._registry, context))
+        found = await self._accounts.list(actor_of(context))
         rows = [messages.make(messages.TokenObject, one, id=one.token_id, scopes=sorted(one.scopes)) for one in found]
         return tagged_answer(messages.TokenList(rows))
 
@@ -366,17 +366,17 @@ class AccountRoutes:
         """Make a token."""
         asked = await read_request(context, messages.TokenRequest)
         new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
-        issued = await self._accounts.issue(await actor_of(self._registry, context), new)
+        issued = await self._accounts.issue(actor_of(context), new)
         return answer(messages.IssuedToken(issued.token.token_id, issued.token.account, issued.secret), 201)
 
     async def revoke(self, context: RequestContext) -> ASGIApp:
         """Revoke a token."""
-        await self._accounts.revoke(await actor_of(self._registry, context), context.parameters["token"])
+        await self._accounts.revoke(actor_of(context), context.parameters["token"])
         return no_content
 
     async def audit(self, context: RequestContext) -> ASGIApp:
         """Answer a page of the audit log; to owners that of their namespaces."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         require_account(actor)
         namespaces = None
         if not actor.is_operator:
@@ -395,7 +395,7 @@ class AccountRoutes:
 
     async def statistics(self, context: RequestContext) -> ASGIApp:
         """Answer how much there is."""
-        actor = await actor_of(self._registry, context)
+        actor = actor_of(context)
         at, numbers = self._statistics.get(actor.is_operator, (0.0, None))
         if numbers is None or context.clock() - at > limits.REGISTRY_STATISTICS_SECONDS:
             numbers = await self._store.statistics(with_private=actor.is_operator)

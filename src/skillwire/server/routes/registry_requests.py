@@ -14,7 +14,7 @@ from skillwire.errors import DecodeError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.registry.packages import ADMIN, PUBLISH, require_account
+from skillwire.registry.packages import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import encode_fields, matching_tag, read_pairs
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.model.access import Principal
-    from skillwire.registry.packages import Actor, Registry
+    from skillwire.registry.packages import Actor
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Handler
 
@@ -97,14 +97,14 @@ def principal_of(context: RequestContext) -> Principal:
     return context.principal or ANONYMOUS
 
 
-async def actor_of(registry: Registry, context: RequestContext) -> Actor:
+def actor_of(context: RequestContext) -> Actor:
     """Return the caller as one who may change things."""
-    return await registry.actor(context.principal, context.address, request_id_of(context))
+    return actor_for(context.principal, context.address, request_id_of(context))
 
 
-async def publisher_of(registry: Registry, context: RequestContext) -> Actor:
+def publisher_of(context: RequestContext) -> Actor:
     """Return the caller. Raises TrustError for one that may publish nowhere, before its body is read."""
-    actor = await actor_of(registry, context)
+    actor = actor_of(context)
     require_account(actor)
     if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
         message = "publishing needs the scope publish, which the token does not allow"

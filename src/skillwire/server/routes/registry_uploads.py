@@ -89,7 +89,7 @@ class UploadRoutes:
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
-        query, actor = read_query(context), await actor_of(self._registry, context)
+        query, actor = read_query(context), actor_of(context)
         namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
         read = partial(read_upload, namespace=namespace, name=query.get("name", ""))
         if number := query.get("upload"):
@@ -113,18 +113,18 @@ class UploadRoutes:
 
     async def begin(self, context: RequestContext) -> ASGIApp:
         """Begin an upload, or answer the one that was begun."""
-        asked, account = await read_request(context, messages.UploadRequest), await self._account(context)
+        asked, account = await read_request(context, messages.UploadRequest), publisher_of(context).account
         upload = await self._uploads.begin(account, asked.size, Digest.parse(asked.digest))
         return _progress(upload, 201)
 
     async def find(self, context: RequestContext) -> ASGIApp:
         """Answer how far an upload came."""
-        upload = await self._uploads.find(await self._account(context), context.parameters["upload"])
+        upload = await self._uploads.find(publisher_of(context).account, context.parameters["upload"])
         return _progress(upload)
 
     async def proceed(self, context: RequestContext) -> ASGIApp:
         """Write the next bytes; those that came before a break stay."""
-        account, number = await self._account(context), context.parameters["upload"]
+        account, number = publisher_of(context).account, context.parameters["upload"]
         offset = context.fields(b"upload-offset").get(b"upload-offset", "0")
         if not (offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS):
             raise UsageError("QUERY", "Upload-Offset is a whole number of bytes")
@@ -133,11 +133,8 @@ class UploadRoutes:
 
     async def remove(self, context: RequestContext) -> ASGIApp:
         """Remove an upload."""
-        await self._uploads.remove(await self._account(context), context.parameters["upload"])
+        await self._uploads.remove(publisher_of(context).account, context.parameters["upload"])
         return no_content
-
-    async def _account(self, context: RequestContext) -> str:
-        return (await publisher_of(self._registry, context)).account
 
 
 _DIGITS: Final = 12

@@ -60,6 +60,19 @@ class TestAccounts:
         assert (await site.call("DELETE", f"/tokens/{number}", by="ann")).status == 204
         assert (await site.call("GET", "/whoami", by=secret)).status == 401
 
+    async def test_no_token_makes_one_that_outlives_it(self, site):
+        made = await site.call("POST", "/tokens", {"name": "ci", "scopes": ["admin"], "expires_in": 60}, by="ann")
+        short = made.json()["token"]
+        longer = await site.call("POST", "/tokens", {"name": "x", "scopes": ["read"], "expires_in": 90}, by=short)
+        assert (longer.status, code_of(longer)) == (403, "PERMISSION_DENIED")
+        for expires in ({}, {"expires_in": 5}):
+            answer = await site.call("POST", "/tokens", {"name": "x", "scopes": ["read"], **expires}, by=short)
+            assert answer.status == 201
+        *_, own, first, second = (await site.call("GET", "/tokens", by="ann")).json()["tokens"]
+        assert second["expires"] < first["expires"] <= own["expires"] + 0.01
+        kept = await site.call("POST", "/tokens", {"name": "browser sign-in", "scopes": ["read"]}, by="ann")
+        assert (kept.status, code_of(kept)) == (400, "TOKEN_FORM")
+
     async def test_operators_make_accounts_and_see_all_tokens(self, site):
         asked = {"name": "eve's", "account": "eve"}
         assert (await site.call("POST", "/tokens", asked, by="ann")).status == 403
@@ -141,6 +154,9 @@ class TestNamespaces:
         assert len({uuid.UUID(one.request_id) for one in entries}) == 2, "each request has an ID of its own"
         refused = await site.call("PUT", path, {"role": "publisher"}, by="bob")
         assert "bob needs the role owner in acme" in refused.json()["error"]["message"]
+        await site.call("PUT", path, {"role": "reader"}, by="ann")
+        assert (await site.call("DELETE", path, by="bob")).status == 204, "a member may leave"
+        assert (await site.call("DELETE", path, by="bob")).status == 403
         last = await site.call("DELETE", "/namespaces/acme/members/ann", by="ann")
         assert (last.status, code_of(last)) == (400, "LAST_OWNER")
 
@@ -183,6 +199,26 @@ class TestPublishing:
         assert {**checked.json(), "status": "created"} == made
         assert (await site.publish("ann", skill_archive(text="Other.\n"), query="dry_run=1")).status == 409
         assert (await site.publish("ann", query="dry_run=1")).json()["status"] == "checked"
+
+    async def test_a_dry_run_foresees_a_full_package(self, site, monkeypatch):
+        await site.publish("ann")
+        monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)
+        for query in ("dry_run=1&version=2.0.0", "version=2.0.0"):
+            full = await site.publish("ann", query=query)
+            assert (full.status, code_of(full)) == (409, "PACKAGE_CLOSED")
+
+    async def test_an_account_takes_a_bounded_number_of_names(self, site, monkeypatch):
+        monkeypatch.setattr(limits, "REGISTRY_NAMES", 2)
+        answers = [await site.call("POST", "/namespaces", {"name": f"space-{n}"}, by="ann") for n in range(3)]
+        assert [(one.status, code_of(one) if one.status > 201 else "") for one in answers] == [
+            (201, ""),
+            (201, ""),
+            (409, "NAMESPACES_FULL"),
+        ]
+        renamed = await site.call("POST", "/namespaces/space-1/rename", {"to": "space-2"}, by="ann")
+        assert code_of(renamed) == "NAMESPACES_FULL"
+        assert (await site.publish("ann")).status == 201, "its own name is not counted"
+        assert (await site.call("POST", "/namespaces", {"name": "more"}, by="root")).status == 201
 
     @pytest.mark.parametrize("pack", [tar_gz, zipped])
     @pytest.mark.parametrize("folder", ["", "notes"])
@@ -422,6 +458,7 @@ class TestAnswers:
     async def test_lost_bytes_are_made_again_from_the_artifact(self, site, tmp_path):
         made = (await site.publish("ann", skill_archive(a_txt="x"))).json()
         digest = made["digest"].removeprefix("sha256:")
+        site.look()
         (tmp_path / "blobs" / digest[:2] / digest[2:]).unlink()
         assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
 

@@ -93,6 +93,7 @@ CREATE TABLE audit (
     request TEXT NOT NULL,
     digest TEXT NOT NULL
 ) STRICT;
+CREATE INDEX audit_names ON audit (account) WHERE action IN ('namespace.create', 'namespace.rename');
 
 CREATE TABLE downloads (
     package INTEGER NOT NULL REFERENCES packages (number),

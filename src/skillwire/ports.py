@@ -227,7 +227,7 @@ class PackageStore(Protocol):
         no versions. ``full``: it has as many as it may. A version narrower than its package narrows its access.
         """
 
-    async def has_room(self, version: PackageVersion) -> bool:
+    async def fits(self, version: PackageVersion) -> bool:
         """Whether a package can take a version, or is ``full``."""
 
     async def package(self, name: PackageName) -> Package | None:

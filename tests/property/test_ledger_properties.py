@@ -202,8 +202,8 @@ class LedgerMachine(RuleBasedStateMachine):
         waiting = [one for one in self.models.values() if one.waits(self.now)]
         for one in sorted(waiting, key=lambda one: one.execution.turn):
             execution = one.execution
-            has_room = callers.count(execution.caller) < 2 and skills.count(execution.skill) < 3
-            if execution.executor != "human" and has_room and len(chosen) < limit:
+            fits = callers.count(execution.caller) < 2 and skills.count(execution.skill) < 3
+            if execution.executor != "human" and fits and len(chosen) < limit:
                 callers.append(execution.caller)
                 skills.append(execution.skill)
                 chosen.append(execution.execution_id)

@@ -156,7 +156,7 @@ class MemoryPackages:
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
             return "repeated" if same.skill.artifact.digest == skill.artifact.digest else "conflict"
-        if not await self.has_room(version):
+        if not await self.fits(version):
             return "full"
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
@@ -164,7 +164,7 @@ class MemoryPackages:
         self._record(change)
         return "created"
 
-    async def has_room(self, version):
+    async def fits(self, version):
         others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())
         return not others or others + len(pack_skill(version.skill)) <= limits.REGISTRY_PACKAGE_BYTES
 

@@ -253,7 +253,7 @@ class Registry:
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise _version_exists(one)
-        if stored is None and not await self.store.has_room(one):
+        if stored is None and not await self.store.fits(one):
             raise _package_full(one)
         return PublishedVersion(stored or one, "checked", _with_version(package, one))
 

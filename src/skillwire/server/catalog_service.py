@@ -89,8 +89,10 @@ def use_one_heap() -> None:
 #: What an editor or a copy does in one go is taken together: until nothing happens for the first, at most the second.
 _QUIET_MS: Final = 50
 _DEBOUNCE_MS: Final = 800
-#: How often the folders themselves are compared, and a request to look again is noticed.
-_TICK_MS: Final = 200
+#: How often the folders themselves are compared, and a request to look again is noticed; beside a registry more often,
+#: for its changes are such requests.
+_TICK_MS: Final = 1_000
+_REGISTRY_TICK_MS: Final = 200
 #: The mounted volumes: mounting and unmounting is not notified.
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 #: Seconds between two looks where there are no notifications.
@@ -114,7 +116,12 @@ class Watch(NamedTuple):
 
 
 def watch_folders(
-    folders: Sequence[str], *, stop: threading.Event, again: threading.Event, poll: float | None = None
+    folders: Sequence[str],
+    *,
+    stop: threading.Event,
+    again: threading.Event,
+    poll: float | None = None,
+    is_registry: bool = False,
 ) -> Iterator[Collection[str] | None]:
     """Yield touched absolute paths, or None to look at everything: first, after ``again``, and every ``poll`` s."""
     while not stop.is_set():
@@ -122,7 +129,7 @@ def watch_folders(
             yield from _polled(_LONGEST_POLL if poll is None else poll, stop, again)
             continue
         try:
-            yield from _notified(folders, stop, again)
+            yield from _notified(folders, stop, again, _REGISTRY_TICK_MS if is_registry else _TICK_MS)
         except FileNotFoundError:  # a folder is being replaced; what was in it is gone until it comes back
             yield None
             stop.wait(_POLL)
@@ -133,7 +140,7 @@ def watch_folders(
 
 
 def _notified(
-    folders: Sequence[str], stop: threading.Event, again: threading.Event
+    folders: Sequence[str], stop: threading.Event, again: threading.Event, tick_ms: int
 ) -> Iterator[Collection[str] | None]:
     """Yield until ``stop``, or until a folder is no longer the one that is watched."""
     watched = _identities(folders)
@@ -145,7 +152,7 @@ def _notified(
         watch_filter=None,
         debounce=_DEBOUNCE_MS,
         step=_QUIET_MS,
-        rust_timeout=_TICK_MS,
+        rust_timeout=tick_ms,
         yield_on_timeout=True,
         raise_interrupt=False,
         stop_event=stop,
@@ -310,7 +317,14 @@ class CatalogService:
         if not self._is_restored:
             self.folders.restore()
             self._is_restored = True
-        for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
+        watched = watch_folders(
+            self.folders.roots,
+            stop=self._stop,
+            again=self._again,
+            poll=self._poll,
+            is_registry=self.folders.is_registry,
+        )
+        for touched in watched:
             gc.disable()  # what is made stays, and is searched for cycles below: 0.4 of the 5 s for 50,000 skills
             try:
                 is_complete = self._refresh(touched)

@@ -205,11 +205,11 @@ class TestVersions:
 
     def test_a_package_has_as_many_versions_as_it_may(self, store, monkeypatch):
         publish(store)
-        assert store.has_room(make_version("2.0.0"))
+        assert store.fits(make_version("2.0.0"))
         monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)
         assert publish(store, "2.0.0") == "full"
-        assert not store.has_room(make_version("2.0.0"))
-        assert store.has_room(make_version(name="other"))
+        assert not store.fits(make_version("2.0.0"))
+        assert store.fits(make_version(name="other"))
         assert publish(store) == "repeated"
         assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
 

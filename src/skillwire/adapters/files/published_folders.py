@@ -125,6 +125,7 @@ class PublishedFolders:
         packages: PackageFeed | None = None,
     ) -> None:
         self.roots = roots
+        self.is_registry = packages is not None
         self._packages = packages
         #: Folders that could not be read by the last :meth:`refresh`, with the reason.
         self.unreadable: dict[str, str] = {}

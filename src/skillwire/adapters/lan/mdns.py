@@ -276,8 +276,8 @@ class Details:
         until, details = self._known.get(endpoint, (0.0, _NO_DETAILS))
         if until > now:
             return completed(hint, details) or hint
-        has_room = len(self._asking) < limits.LAN_DETAILS_SOURCES
-        if endpoint in self._asking or (has_room and self._throttle.may_ask(endpoint, now)):
+        fits = len(self._asking) < limits.LAN_DETAILS_SOURCES
+        if endpoint in self._asking or (fits and self._throttle.may_ask(endpoint, now)):
             self._cut[hint.agent_id, hint.skill_id] = _Cut(hint, ours, endpoint)
             if endpoint not in self._asking:
                 task = self._asking[endpoint] = asyncio.get_running_loop().create_task(self._fetch(endpoint, path))

@@ -227,7 +227,7 @@ class SqlitePackages(Store):
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
-            if not _has_room(connection, version.package, packed):
+            if not _fits(connection, version.package, packed):
                 return "full"
             access = narrowest_access(package.access, skill.access)
             connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
@@ -252,8 +252,8 @@ class SqlitePackages(Store):
         return "created"
 
     @reads
-    def has_room(self, connection: Connection, version: PackageVersion) -> bool:
-        return _has_room(connection, version.package, pack_skill(version.skill))
+    def fits(self, connection: Connection, version: PackageVersion) -> bool:
+        return _fits(connection, version.package, pack_skill(version.skill))
 
     @reads
     def package(self, connection: Connection, name: PackageName) -> Package | None:
@@ -453,7 +453,7 @@ def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | No
     return None if row is None else (row[0], _read_package(row[1:]))
 
 
-def _has_room(connection: Connection, name: PackageName, packed: bytes) -> bool:
+def _fits(connection: Connection, name: PackageName, packed: bytes) -> bool:
     query = f"SELECT ifnull(sum(length(skill)), 0) FROM versions WHERE package = {_NUMBER}"
     (held,) = connection.execute(query, name).fetchone()
     return not held or int(held) + len(packed) <= limits.REGISTRY_PACKAGE_BYTES

@@ -23,12 +23,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.model.skill import Finding
-from skillwire.model.url import parse_url
 from skillwire.resolver.context import is_not_found
-from skillwire.resolver.references import agent_skills_at, sharing_at, sharing_below
+from skillwire.resolver.references import agent_skills_at, sharing_below
 from skillwire.resolver.sources import SKILL_SHARING
-from skillwire.resolver.sources.agent_skills import AgentSkills
-from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor, select_by_name
+from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at
+from skillwire.resolver.sources.skill_sharing import (
+    FROM_REGISTRY,
+    SkillSharing,
+    read_descriptor,
+    select_by_name,
+    site_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,19 +76,18 @@ def _agree(one: str | None, other: str | None) -> bool:
 def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
     """Return the skills of a place in both protocols, each once.
 
-    A place of Skill Sharing, or a capability type, restricts them to those that Skill Sharing lists. A scope of an
-    origin has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are
-    reported, not raised.
+    A place of Skill Sharing, or a capability type, restricts them to those that Skill Sharing lists. A scope (``/@``)
+    has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are reported,
+    not raised.
 
     Raises NotFoundError (``INDEX_NOT_FOUND``) when there is neither index.
     """
-    origin = parse_url(lookup.url).origin
     if lookup.source == SKILL_SHARING:
         return (yield from _read_sharing_first(lookup, context, capability_type))
-    if lookup.base != origin:
+    if lookup.base == lookup.url or is_namespace_at(lookup.base):
         return (yield from AgentSkills(context).find(lookup, capability_type))
     if capability_type is not None:
-        return (yield from _read_sharing_first(sharing_at(origin), context, capability_type))
+        return (yield from _read_sharing_first(sharing_below(lookup.base), context, capability_type))
     missing: SkillwireError | None = None
     listed: list[SkillRef] = []
     try:
@@ -93,7 +97,7 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
             raise
         missing = error
     try:
-        shared = yield from SkillSharing(context).find(sharing_at(origin))
+        shared = yield from SkillSharing(context).find(sharing_below(lookup.base))
     except SkillwireError as error:
         if missing is not None:
             raise missing if is_not_found(error, context) else error from None
@@ -115,7 +119,7 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
     if not shared or shared[0].found_via == FROM_REGISTRY:
         return shared  # those of a registry are of other origins
     try:
-        listed = yield from AgentSkills(context).find(agent_skills_at(parse_url(lookup.url).origin))
+        listed = yield from AgentSkills(context).find(agent_skills_at(site_of(lookup.url)))
     except SkillwireError as error:
         if not is_not_found(error, context):
             context.note(error)
@@ -137,7 +141,7 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
     """Whether an index of Skill Sharing, which is for a whole site, may list the skill: no scope has one."""
-    return not skill.is_local and skill.rpc is None and not skill.origin.rpartition("/")[2].startswith("@")
+    return not skill.is_local and skill.rpc is None and not is_namespace_at(skill.origin)
 
 
 def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:

@@ -139,9 +139,10 @@ def lan_capability(text: str) -> str | None:
     return name
 
 
-def agent_skills_at(origin: str) -> Lookup:
-    """Return the lookup of an origin's index of Agent Skills Discovery."""
-    return _index_of(parse_url(origin), "")
+def agent_skills_at(site: str) -> Lookup:
+    """Return the lookup of a site's index of Agent Skills Discovery."""
+    url = parse_url(site)
+    return _index_of(url, url.path.rstrip("/"))
 
 
 def sharing_at(url: str, name: str | None = None) -> Lookup:
@@ -149,9 +150,9 @@ def sharing_at(url: str, name: str | None = None) -> Lookup:
     return Lookup(parse_url(url).origin + SHARING_WELL_KNOWN, name, source=SKILL_SHARING)
 
 
-def sharing_below(site: str) -> Lookup:
+def sharing_below(site: str, name: str | None = None) -> Lookup:
     """Return the lookup of the Skill Sharing index of a site, which may be a part of its origin."""
-    return Lookup(site.rstrip("/") + SHARING_WELL_KNOWN, source=SKILL_SHARING)
+    return Lookup(site.rstrip("/") + SHARING_WELL_KNOWN, name, source=SKILL_SHARING)
 
 
 def endpoint_url(text: str) -> str:
@@ -225,6 +226,11 @@ def _web_reference(text: str, url: Url) -> Reference:
     if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
         return Reference(text, lookups=lookups)
     fallback = [sharing_at(str(url), path.strip("/") or None)]
+    parts = path.split("/")
+    for length in (1, 2):  # a name, or an id, of a site below a path
+        site = "/".join(parts[:-length])
+        if site and not parts[-length - 1].startswith("@"):
+            fallback.append(sharing_below(url.origin + site, "/".join(parts[-length:])))
     if path.rpartition("/")[2] == _RPC:
         fallback.append(Lookup(str(url), source=SKILLS_RPC))
     if path and ("://" in text or path.endswith(SHARING_REGISTRY)):

@@ -164,7 +164,7 @@ def _skill(
     facts = SharedFacts(said.id, said.name, str(said.capability_type), str(said.access), name, descriptor_url)
     return SkillRef(
         name=said.id,
-        origin=str(parse_url(descriptor_url).origin) if is_in_registry else _site_of(index_url),
+        origin=str(parse_url(descriptor_url).origin) if is_in_registry else site_of(index_url),
         description=said.description[: limits.DESCRIPTION_LENGTH],
         version=said.version,
         digest=None,
@@ -176,7 +176,7 @@ def _skill(
     )
 
 
-def _site_of(index_url: str) -> str:
+def site_of(index_url: str) -> str:
     """Return the site whose index this is: its origin, or the part of that below which the index lies."""
     url = parse_url(index_url)
     return url.origin + url.path.rstrip("/").removesuffix(WELL_KNOWN) if url.path.endswith(WELL_KNOWN) else url.origin

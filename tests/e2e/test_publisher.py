@@ -2,15 +2,20 @@
 
 import enum
 import json
+import re
+import shlex
+import signal
 import textwrap
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Annotated
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import msgspec
 import pytest
+from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.invoking import Caller
 from tests.support.processes import started
@@ -234,3 +239,41 @@ def test_a_file_is_a_service(tmp_path):
         connection.request("POST", urlsplit(descriptor["endpoint"]["url"]).path, json.dumps(request), fields)
         assert json.load(connection.getresponse())["output"] == 3
         connection.close()
+
+
+MOUNTED = '''
+import socket
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from skillwire import Publisher
+
+publisher, listener = Publisher("acme"), socket.create_server(("127.0.0.1", 0))
+
+@publisher.skill
+def greeting(name: str) -> str:
+    """Greets a person. Use when a greeting is asked for."""
+    return f"Hello {name}"
+
+site = f"http://127.0.0.1:{listener.getsockname()[1]}/tools/x"
+inner = publisher.app(folders=[], base_url=site, access_log=False)
+print(site, flush=True)
+uvicorn.Server(uvicorn.Config(Starlette(routes=[Mount("/tools/x", inner)]), log_config=None)).run(sockets=[listener])
+'''
+
+
+def test_the_commands_of_an_application_below_a_path_work_as_printed(tmp_path):
+    (tmp_path / "mounted.py").write_text(MOUNTED)
+    home = {"SKILLWIRE_HOME": str(tmp_path / "client")}
+    with started(tmp_path / "mounted.py", home=tmp_path / "server", code=-signal.SIGTERM) as site:
+        with urlopen(f"{site}/skills/greeting") as page:  # noqa: S310  # of loopback
+            (printed,) = re.findall(r"skillwire (call http[^<]+)", page.read().decode())
+        assert printed == f"call {site}/greeting name=..."
+        called = run_command(*shlex.split(printed.replace("...", "Bo")), env=home, cwd=tmp_path)
+        assert (called.code, called.out) == (0, "Hello Bo\n"), called.err
+        by_id = run_command("call", f"{site}/acme/greeting", "name=Bo", env=home, cwd=tmp_path)
+        assert (by_id.code, by_id.out) == (0, "Hello Bo\n"), by_id.err
+        found = run_command("find", "greet", "--from", site, "--type", "api", env=home, cwd=tmp_path)
+        assert (found.code, found.out.split()[0]) == (0, "greeting"), found.err
+        shown = run_command("show", f"{site}/greeting", env=home, cwd=tmp_path)
+        assert f"skillwire call {site.removeprefix('http://')}/greeting" in shown.err

@@ -606,7 +606,7 @@ class ClientSession:
         if location is not None:
             yield from work(partial(self.access.allow, reference))
             return (yield from self._limit_lookup(find_skills(location, self.context, capability_type)))
-        found = yield from self.resolve(text)
+        found = yield from self.resolve(text, both=capability_type is not None)
         if capability_type is None:
             return found
         return [skill for skill in found if skill.shared and skill.shared.capability_type == capability_type]

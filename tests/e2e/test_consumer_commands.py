@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually
-from tests.support.publishing import serving
+from tests.support.publishing import serving, write_skill
 from tests.support.raw_server import RawServer, answer, index_of
 from tests.support.terminal import Terminal
 
@@ -243,10 +243,34 @@ class TestTerminal:
             assert b"\x1b[" not in terminal.raw
 
     @pytest.mark.parametrize(
+        ("keys", "names"),
+        [
+            ("\x1b[B \r", {"csv-profile"}),
+            ("\r   \x1bOA \r", {"agenda", "notes"}),
+            ("jj kk \n", {"agenda", "notes"}),
+            ("a\r", {"agenda", "csv-profile", "notes"}),
+            ("aa \r", {"agenda"}),
+        ],
+    )
+    def test_of_several_skills_those_are_added_that_are_selected(self, project, tmp_path, keys, names):
+        for name in ("agenda", "csv-profile", "notes"):
+            write_skill(tmp_path / "several", name)
+        words = ["add", str(tmp_path / "several"), "-a", "universal"]
+        with at_terminal(project, *words, columns=1000) as terminal:
+            terminal.until("[ ] notes")
+            for key in re.findall(r"\x1b\[?O?.|.", keys, re.DOTALL):
+                before = terminal.raw
+                terminal.type(key)
+                terminal.until(lambda _, before=before: terminal.raw != before)
+            assert terminal.wait() == 0
+            assert "space selects" not in terminal.text()
+        assert {path.parent.name for path in project.glob(".agents/skills/*/SKILL.md")} == names
+
+    @pytest.mark.parametrize(
         ("words", "talk"),
         [
             (["add", "ORIGIN/csv-profile"], ("[y/N]", "n\n", 4)),
-            (["add", "ORIGIN"], ("Add them all? [y/N]", "\n", 2)),
+            (["add", "ORIGIN"], ("space selects", "q", 2)),
             (["cat", "ORIGIN/letter-docx", binary_asset("letter-docx")], ("is not text", "", 2)),
         ],
     )
@@ -257,7 +281,6 @@ class TestTerminal:
             terminal.until(asked)
             terminal.type(typed)
             assert terminal.wait() == code
-            assert words != ["add", origin] or "csv-profile, " in terminal.text().partition("That means")[0]
         assert list(project.iterdir()) == []
 
     @pytest.mark.parametrize("columns", [40, 80, 100])

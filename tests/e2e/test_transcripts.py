@@ -224,7 +224,7 @@ SCENES: dict[str, list[Step]] = {
         Call("add ORIGIN/notes -a universal", typed="n\n"),
         Call("add ORIGIN/notes -a universal", typed="y\n"),
         Call("add ORIGIN/notes ORIGIN/tools -a universal -a claude-code --yes"),
-        Call("add ORIGIN", typed="n\n"),
+        Call("add ORIGIN", typed="q"),
         Call("add FLAWED --all --yes -a universal"),
         Call("add ORIGIN/tools --offline"),
         Call("add 127.0.0.1:1/notes --offline"),

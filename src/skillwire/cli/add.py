@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -19,7 +21,8 @@ from skillwire.cli.options import (
     scope_option,
 )
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
-from skillwire.errors import UsageError
+from skillwire.errors import NotFoundError, UsageError
+from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.sync import Client
+    from skillwire.model.ref import SkillRef
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.plan import InstallPlan
 
@@ -46,7 +50,8 @@ _ASKED_ABOUT: Final = 24  # as many names help to decide whether all are meant
 @click.argument("references", metavar="[REF]...", nargs=-1)
 @click.option("-a", "--agent", "agents", metavar="NAME", multiple=True, help="Install for this agent; '*' for all.")
 @click.option("--copy/--link", "copy", default=None, help="Copy or link (the default) the files for several agents.")
-@click.option("--all", "take_all", is_flag=True, help="Install every skill of an origin without asking.")
+@click.option("--all", "take_all", is_flag=True, help="Install every skill of a REF without asking.")
+@click.option("--skill", "names", metavar="NAME", multiple=True, help="Of the skills of a REF install this one.")
 @click.option("--frozen", is_flag=True, help="Install exactly the content of skills.lock: these names, or all.")
 @click.option("--overwrite", is_flag=True, help="Overwrite existing files.")
 @dry_run_option
@@ -62,6 +67,7 @@ def command(
     agents: tuple[str, ...],
     copy: bool | None,
     take_all: bool,
+    names: tuple[str, ...],
     frozen: bool,
     overwrite: bool,
     dry_run: bool,
@@ -71,24 +77,26 @@ def command(
 ) -> None:
     """Install the skills that each REF names.
 
-    REF is example.com/name, a URL, a folder (./name), or a bare name when sources are configured. Artifacts are
-    verified against their digests; nothing in them is run. Either all skills are installed, or none.
+    REF is example.com/name, owner/repo, a URL, a folder (./name), or a bare name when sources are configured; without
+    one, the skills of skillwire.toml are installed. Artifacts are verified against their digests; nothing in them is
+    run. Either all skills are installed, or none.
     """
-    if not references and not frozen:
-        raise UsageError("USAGE", "nothing to add", fix="Name a skill, such as example.com/name, or give --frozen.")
-    if frozen and (agents or copy is not None or take_all):
+    if frozen and (agents or copy is not None or take_all or names):
         fix = "Leave them out: the lock contains them."
-        raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link and --all", fix=fix)
+        raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link, --skill and --all", fix=fix)
     progress = open_progress(output)
     origins = () if frozen else references
     with open_client(output, references=origins, for_user=for_user, progress=progress, **network) as client:
         with progress.during("reading"):
-            plan = client.plan_locked(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
+            choose = progress.beside(partial(_choose, names, agreed=take_all or yes or dry_run))
+            plan = (
+                client.plan_locked(*references)
+                if frozen
+                else client.plan(*references, agents=agents, copy=copy, choose=choose)
+            )
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite)
             return
-        if not frozen:
-            _agree_to_number(plan, references, agreed=take_all or yes)
         if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite):
             raise click.exceptions.Exit(code)
 
@@ -122,15 +130,29 @@ def carry_out(
     return max((error.exit_code for error in report.failed.values()), default=0)
 
 
-def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bool) -> None:
-    """Confirm that an origin's name alone means all of its skills."""
-    named = [row.skill for row in plan.skills if not row.required_by]
-    if agreed or len(named) <= len(references):
-        return
-    question = f"The reference matches {len(named)} skills. Add them all?"
-    if not confirm(question, about=first_of([skill.name for skill in named], _ASKED_ABOUT)):
-        fix = f"Name one, such as {reference_to(named[0])}, or give --all."
-        raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(named)} skills", fix=fix)
+def _choose(names: Sequence[str], found: Sequence[SkillRef], *, agreed: bool) -> Sequence[SkillRef]:
+    """Return those of the skills that a reference means which the user wants."""
+    if names:
+        chosen = [skill for skill in found if skill.name in names]
+        if not chosen:
+            fix = did_you_mean(names[0], [skill.name for skill in found])
+            raise NotFoundError("SKILL_NOT_FOUND", f"no skill is named {', '.join(names)}", fix=fix)
+        return chosen
+    if agreed or len(found) <= 1:
+        return found
+    number = f"The reference means {len(found)} skills."
+    if has_terminal() and os.environ.get("TERM") != "dumb":
+        from skillwire.cli.picker import pick  # noqa: PLC0415  # few references mean several
+
+        rows = [(skill.name, skill.description) for skill in found]
+        chosen = [found[row] for row in pick(f"{number} Which ones?", rows)]
+    else:
+        about = first_of([skill.name for skill in found], _ASKED_ABOUT)
+        chosen = [*found] if confirm(f"{number} Add them all?", about=about) else []
+    if not chosen:
+        fix = f"Name one, such as {reference_to(found[0])}, or give --all or --skill {found[0].name}."
+        raise UsageError("REFERENCE", f"the reference means {len(found)} skills, and none was chosen", fix=fix)
+    return chosen
 
 
 def print_plan(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _PATIENCE: Final = 1.0  # seconds before the line appears
 _INTERVAL: Final = 0.2  # seconds between two drawings of it
@@ -92,10 +93,10 @@ class Progress:
                 self._host = host
                 self._bytes += size
 
-    def beside(self, print_value: Callable[[T], object]) -> Callable[[T], object]:
+    def beside(self, print_value: Callable[[T], R]) -> Callable[[T], R]:
         """Return ``print_value``, which prints, wrapped so that it erases the progress line first."""
 
-        def print_beside(value: T) -> object:
+        def print_beside(value: T) -> R:
             with self._lock:
                 self._clear()
                 return print_value(value)

@@ -9,6 +9,7 @@ import click
 from skillwire.cli.add import carry_out, print_plan
 from skillwire.cli.options import dry_run_option, first_of, network_options, open_client, open_progress, scope_option
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,6 +107,7 @@ def _detail(row: UpdateComparison) -> str:
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--to", metavar="VERSION", default="", help="Install this version, also a lower one, or stay in a range.")
 @click.option("--overwrite", is_flag=True, help="Overwrite locally changed files.")
 @dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Trust unknown origins without asking.")
@@ -116,6 +118,7 @@ def command(
     *,
     output: Output,
     names: tuple[str, ...],
+    to: str,
     overwrite: bool,
     dry_run: bool,
     yes: bool,
@@ -126,13 +129,15 @@ def command(
 
     Indexes are revalidated, and only changed skills are fetched. Locally changed files are overwritten only after
     confirmation. A skill that is gone or unreadable stays installed; the exit code is then 1, or that of the error (5
-    for the network).
+    for the network). With --to, later updates stay in this version or range.
     """
+    if to and not names:
+        raise UsageError("USAGE", "--to needs the name of a skill", fix="Run skillwire update NAME --to VERSION.")
     progress = open_progress(output)
     code = 0
     with open_client(output, for_user=for_user, progress=progress, **network) as client:
         with progress.during("reading"):
-            comparisons = client.compare(*names)
+            comparisons = client.compare(*names, to=to)
             plan = client.plan_update(comparisons)
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         more = {"compared": [_comparison_object(row) for row in comparisons]}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
+    from skillwire.model.ref import SkillRef
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
@@ -79,8 +80,14 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def sharing_document(self, url: str) -> bytes:
         return await self._runner.run(self._session.sharing_document(url))
 
-    async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
-        return await self._runner.run(self._session.plan(references, agents, copy=copy))
+    async def plan(
+        self,
+        *references: str,
+        agents: Sequence[str] = (),
+        copy: bool | None = None,
+        choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
+    ) -> InstallPlan:
+        return await self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose))
 
     async def plan_locked(self, *names: str) -> InstallPlan:
         return await self._runner.run(self._session.plan_locked(names))
@@ -122,8 +129,8 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def remove(self, *names: str, overwrite: bool = False) -> list[LockedSkill]:
         return await self._runner.run(remove(self._session.folder, names, overwrite=overwrite))
 
-    async def compare(self, *names: str) -> list[UpdateComparison]:
-        return await self._runner.run(self._session.compare(names))
+    async def compare(self, *names: str, to: str = "") -> list[UpdateComparison]:
+        return await self._runner.run(self._session.compare(names, to))
 
     async def outdated(self, *names: str) -> list[UpdateComparison]:
         return await self._runner.run(self._session.outdated(names))

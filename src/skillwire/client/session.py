@@ -42,6 +42,7 @@ from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import (
     InstallPolicy,
     PlannedSkill,
+    UpdateComparison,
     check_release,
     compare_with_origins,
     conflicting,
@@ -51,10 +52,10 @@ from skillwire.resolver.plan import (
     release_warning,
     with_releases,
 )
-from skillwire.resolver.references import parse_reference, parse_source, reference_to
+from skillwire.resolver.references import Reference, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import DependencySources, find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
-from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
 from skillwire.wire.exchange import limit_time, seconds_of, work
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.ladder import RungTrace
-    from skillwire.resolver.plan import InstallPlan, UpdateComparison
+    from skillwire.resolver.plan import InstallPlan
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.sources.lan import Stage
     from skillwire.resolver.which import Resolution
@@ -247,10 +248,16 @@ class ClientSession:
 
         return LanAgent(settings, roles=roles, keeps_state=False)
 
-    def resolve(self, text: str, *, refresh: bool = False, both: bool = False) -> Flow[list[SkillRef]]:
-        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh."""
+    def resolve(
+        self, text: str, *, refresh: bool = False, both: bool = False, is_typed: bool = True
+    ) -> Flow[list[SkillRef]]:
+        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh.
+
+        One that is not typed but of a project's file allows no connection.
+        """
         reference = parse_reference(text)
-        yield from work(partial(self.access.allow, reference))
+        if is_typed:
+            yield from work(partial(self.access.allow, reference))
         context = self.context._replace(refresh=True) if refresh else self.context
         return (yield from self._limit_lookup(resolve_reference(reference, context, both=both), reference.name))
 
@@ -365,24 +372,30 @@ class ClientSession:
         yield from work(partial(self.access.allow_url, text))
         return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
-    def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[InstallPlan]:
-        """Return what adding would do, by indexes that are asked anew."""
+    def plan(
+        self,
+        references: Sequence[str],
+        agents: Sequence[str],
+        *,
+        copy: bool | None,
+        choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
+    ) -> Flow[InstallPlan]:
+        """Return what adding would do, by indexes that are asked anew; of several skills those that are chosen."""
+        if not (references or self.settings.skills):
+            fix = "Name a skill, such as example.com/name, give --frozen, or set skills in skillwire.toml."
+            raise UsageError("USAGE", "nothing to add", fix=fix)
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
         wanted: dict[str, str] = {}
         lock = yield from work(self.folder.read_lock)
-        for reference in references:
+        for reference in references or self.settings.skills:
             version = parse_reference(reference).version
-            found = yield from self.resolve(reference, refresh=True)
+            found: Sequence[SkillRef] = yield from self.resolve(reference, refresh=True, is_typed=bool(references))
+            found = found if choose is None else (yield from work(partial(choose, found)))
             for skill in found:
                 known = skills.get(skill.name, skill)
-                if (known.origin, known.url, known.digest, known.git) != (
-                    skill.origin,
-                    skill.url,
-                    skill.digest,
-                    skill.git,
-                ):
+                if any(getattr(known, fact) != getattr(skill, fact) for fact in ("origin", "url", "digest", "git")):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
                 if skill.has_no_artifact:
                     raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
@@ -425,8 +438,8 @@ class ClientSession:
         skills = select(lock, names)
         return (yield from plan_locked(skills, folder=self.folder, policy=self.policy, origins=self.context.origins))
 
-    def compare(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
-        """Compare installed skills, these or all, with their origins, whose indexes are asked anew."""
+    def compare(self, names: Sequence[str], to: str = "") -> Flow[list[UpdateComparison]]:
+        """Compare installed skills, these or all, with their origins as they are now, or with a version ``to``."""
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
 
@@ -437,16 +450,29 @@ class ClientSession:
                     self.access.allow_url(origin)
 
         yield from work(allow_accepted)
-        rows = yield from compare_with_origins(skills, self.context._replace(refresh=True))
+        context = self.context._replace(refresh=True)
+        if to:
+            rows = []
+            for locked in skills:
+                source, name = (GIT, locked.git.path) if locked.git else (AGENT_SKILLS, locked.name)
+                url = locked.index or str(self.root / locked.url)
+                reference = Reference(locked.name, (Lookup(url, name or None, source=source, version=to),), version=to)
+                (latest,) = yield from resolve_reference(reference, context)
+                check_release(latest, locked, to)
+                rows.append(UpdateComparison(locked, "changed", latest, wanted=to))
+        else:
+            rows = yield from compare_with_origins(skills, context)
         return [row._replace(required_by=conflicting(lock, row)) for row in rows]
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
         """Plan to install the changed skills in their present places."""
         changed = []
-        for locked, state, latest, _, others, _ in comparisons:
+        for locked, state, latest, _, others, _, to in comparisons:
             if latest is not None and state in {"changed", "unverifiable"}:
-                row = PlannedSkill(latest, locked.placement, locked.agents)
-                changed.append((row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index else [])]))
+                row = PlannedSkill(latest, locked.placement, locked.agents, wanted=to)
+                changed.append(
+                    (row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index and not to else [])])
+                )
         return (yield from self._plan_install(changed, (yield from work(self.folder.read_lock))))
 
     def scene_skills(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skillwire.client.rpc import RpcSkills
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
+    from skillwire.model.ref import SkillRef
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
@@ -122,20 +123,27 @@ class Client(ClientBase[SyncRunner]):
         """Return the bytes of a document of Skill Sharing as published, unread: for ``validate``."""
         return self._runner.run(self._session.sharing_document(url))
 
-    def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
+    def plan(
+        self,
+        *references: str,
+        agents: Sequence[str] = (),
+        copy: bool | None = None,
+        choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
+    ) -> InstallPlan:
         """Return what :meth:`add` would do, and change nothing.
 
         Args:
-            references: as a user would type them.
+            references: as a user would type them; without one, the setting ``skills``.
             agents: keys of :data:`skillwire.resolver.agents.AGENTS`, or ``*``; by default those of the settings,
                 else the universal folder and the agents in use.
             copy: copies instead of links in the folders of several agents; by default as the settings say.
+            choose: returns those of the skills of a reference that are wanted; by default all.
 
         Raises:
             UsageError: ``USAGE`` for an unknown agent, or two skills of one name.
             TrustError: ``ORIGIN_REFUSED``, ``DOWNGRADE``. Otherwise as :meth:`index`.
         """
-        return self._runner.run(self._session.plan(references, agents, copy=copy))
+        return self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose))
 
     def plan_locked(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
@@ -207,12 +215,12 @@ class Client(ClientBase[SyncRunner]):
         """
         return self._runner.run(remove(self._session.folder, names, overwrite=overwrite))
 
-    def compare(self, *names: str) -> list[UpdateComparison]:
-        """Compare installed skills, these or all, with their origins; each index is asked once.
+    def compare(self, *names: str, to: str = "") -> list[UpdateComparison]:
+        """Compare installed skills, these or all, with their origins, or with a version or range ``to``.
 
         An origin that cannot be read gives its skills the state ``unreachable``, and raises nothing.
         """
-        return self._runner.run(self._session.compare(names))
+        return self._runner.run(self._session.compare(names, to))
 
     def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return the comparisons of :meth:`compare` that are not ``current``."""

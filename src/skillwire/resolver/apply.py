@@ -393,5 +393,5 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         wanted=planned.wanted or (known.wanted if known is not None else ""),
         capabilities=skill.capabilities,
         requires=planned.requires,
-        git=skill.git,
+        git=skill.git and skill.git._replace(ref="", files=()),
     )

@@ -135,6 +135,7 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
     if skill.files is not None:
         is_current = hash_files(skill.files) == locked.files
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
+    is_current = is_current and planned.wanted in {"", locked.wanted}
     return planned._replace(state="unchanged" if whole and is_current else "update")
 
 
@@ -309,7 +310,7 @@ class UpdateComparison(NamedTuple):
 
     ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill.
     ``others`` are lower versions that it could be updated to, the highest first; ``required_by`` tells which installed
-    skills require another version than ``latest``.
+    skills require another version than ``latest``. ``wanted`` is a version or range that updates stay in from now on.
     """
 
     locked: LockedSkill
@@ -318,6 +319,7 @@ class UpdateComparison(NamedTuple):
     error: SkillwireError | None = None
     others: tuple[SkillRef, ...] = ()
     required_by: tuple[str, ...] = ()
+    wanted: str = ""
 
 
 def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext) -> Flow[list[UpdateComparison]]:

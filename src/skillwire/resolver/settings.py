@@ -70,6 +70,9 @@ class Setting(NamedTuple):
 
 SETTINGS: Final[dict[str, Setting]] = {
     "sources": Setting("SKILLWIRE_SOURCES", _texts, (), "origins in which a bare name, and find, are looked up"),
+    "skills": Setting(
+        "SKILLWIRE_SKILLS", _texts, (), "references, each with a version or range, that add installs alone"
+    ),
     "registry": Setting(
         "SKILLWIRE_REGISTRY", _text, "", "registry that publish and the registry's commands use", in_project=False
     ),
@@ -121,6 +124,7 @@ class Settings(NamedTuple):
     """
 
     sources: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
     registry: str = ""
     trusted_origins: tuple[str, ...] = ()
     only_trusted: bool = False

@@ -20,10 +20,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, Release, SkillRef
+from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.resolver.context import Attempt, as_finding
 from skillwire.resolver.git_references import check_ref
@@ -253,7 +254,7 @@ class GitSource:
     def _choose(self, lookup: Lookup) -> Flow[_Commit]:
         """Return the commit that a ref means: a tag, a version, a branch, a commit, or the best tag of a range."""
         wanted, path = lookup.version, lookup.name or ""
-        is_range = bool(wanted) and (is_version(wanted) or not re.match(r"[A-Za-z_]", wanted))
+        is_range = _is_range(wanted)
         prefixes = ["HEAD"] if not wanted else ["refs/tags/" if is_range else f"refs/tags/{wanted}"]
         refs = yield from self._refs(lookup.url, [*prefixes, *([f"refs/heads/{wanted}"] if wanted else [])])
         versions = tag_versions(refs, path.rpartition("/")[2] or None)
@@ -286,8 +287,7 @@ class GitSource:
         """Return the commit whose archive the host has given; None where it offers none that can be read."""
         template = ARCHIVES.get(lookup.url.partition("://")[2].partition("/")[0])
         ref = lookup.version or "HEAD"
-        is_exact = not lookup.version or _COMMIT.fullmatch(ref) or not (is_version(ref) or re.match(r"[^A-Za-z_]", ref))
-        if template is None or not is_exact or self._context.credential_for(lookup.url) is not None:
+        if template is None or _is_range(lookup.version) or self._context.credential_for(lookup.url) is not None:
             return None
         url = template.format(repository=lookup.url, ref=check_ref(ref))
         try:
@@ -371,6 +371,14 @@ def _pack(files: Sequence[GitFile], objects: Mapping[str, bytes]) -> bytes:
     from skillwire.folder.pack import zip_files  # noqa: PLC0415  # reading alone does without
 
     return zip_files(plan_skill(files, objects).files, deflates=False)
+
+
+def _is_range(text: str) -> bool:
+    """Whether a ref may be a version, or a range of these."""
+    try:
+        return bool(text and parse_range(text))
+    except ValidationError:
+        return False
 
 
 def _at(lookup: Lookup) -> SourceLocation:

@@ -1,0 +1,260 @@
+"""Skills of Git repositories: over HTTP with git's own server, from an archive of a host, and from this machine."""
+
+import json
+
+import pytest
+from tests.support.git_server import GitServer, Repository
+
+from skillwire import Client
+from skillwire.errors import SkillwireError
+from skillwire.resolver.sources import git as git_source
+
+
+@pytest.fixture
+def repository(tmp_path):
+    made = Repository(tmp_path / "repos/r")
+    made.skill("skills/a", "One.").skill("skills/b").commit("v1.0.0", "b-v0.9.0")
+    made.skill("skills/a", "Two.").commit("v1.1.0")
+    made.skill("skills/a", "Three.").commit()
+    return made
+
+
+@pytest.fixture
+def server(repository):
+    with GitServer(repository.folder.parent) as running:
+        yield running
+
+
+@pytest.fixture(params=["http", "file"])
+def place(request, repository):
+    if request.param == "file":
+        yield str(repository.folder / ".git")
+        return
+    with GitServer(repository.folder.parent) as running:
+        yield f"{running.url}/r/.git"
+
+
+@pytest.fixture
+def client(tmp_path):
+    (tmp_path / "project").mkdir()
+    with Client(tmp_path / "project") as made:
+        yield made
+
+
+def body(client, name):
+    return (client.root / ".agents/skills" / name / "SKILL.md").read_text().split("---\n")[-1].strip()
+
+
+def code_of(call):
+    with pytest.raises(SkillwireError) as caught:
+        call()
+    return caught.value.code
+
+
+class TestAdd:
+    @pytest.mark.parametrize(
+        ("ref", "text", "version", "wanted"),
+        [
+            ("", "Three.", None, ""),
+            ("@main", "Three.", None, "main"),
+            ("@v1.0.0", "One.", "1.0.0", "v1.0.0"),
+            ("@1.1.0", "Two.", "1.1.0", "1.1.0"),
+            ("@^1.0", "Two.", "1.1.0", "^1.0"),
+            ("@~1.0", "One.", "1.0.0", "~1.0"),
+            ("@>=1 <1.1", "One.", "1.0.0", ">=1 <1.1"),
+        ],
+    )
+    def test_a_ref_leads_to_a_commit(self, client, place, ref, text, version, wanted):  # noqa: PLR0917  # columns
+        (locked,) = client.add(f"{place}/skills/a{ref}", consent=True).installed
+        assert (body(client, "a"), locked.version, locked.wanted) == (text, version, wanted)
+        assert client.verify().deviations == []
+        script = client.root / ".agents/skills/a/scripts/run.sh"
+        assert script.stat().st_mode & 0o100
+
+    def test_a_commit_is_named_in_full(self, client, place, repository):
+        commit = repository.git("rev-parse", "v1.0.0")
+        client.add(f"{place}/a@{commit}", consent=True)
+        assert body(client, "a") == "One."
+        assert code_of(lambda: client.add(f"{place}/a@{commit[:8]}")) == "GIT_REF"
+
+    def test_a_version_with_the_name_of_a_skill_is_its_own(self, client, place):
+        (locked,) = client.add(f"{place}/b@*", consent=True).installed
+        assert locked.version == "0.9.0"
+
+    def test_a_digest_leads_to_the_tag_that_has_it(self, client, place):
+        (locked,) = client.add(f"{place}/a@1.0.0", consent=True).installed
+        client.add(f"{place}/a", consent=True)
+        (again,) = client.add(f"{place}/a@{locked.digest}", consent=True).installed
+        assert (body(client, "a"), again.wanted, again.digest) == ("One.", locked.digest, locked.digest)
+
+    @pytest.mark.parametrize(
+        ("path", "code"),
+        [
+            ("/nothing", "SKILL_NOT_FOUND"),
+            ("/skills/x", "SKILL_NOT_FOUND"),
+            ("/a@x", "GIT_REF"),
+            ("/a@^7", "VERSION_NOT_FOUND"),
+            (f"/a@{'e' * 40}", "GIT_REFUSED"),
+            (f"/a@sha256:{'0' * 64}", "VERSION_NOT_FOUND"),
+        ],
+    )
+    def test_what_is_missing_is_named(self, client, place, path, code):
+        assert code_of(lambda: client.add(place + path, consent=True)) == code
+        assert client.installed() == []
+
+    def test_a_branch_with_slashes_is_found_in_a_pasted_address(self, client, server, repository):
+        repository.git("checkout", "-qb", "feature/x", "v1.0.0")
+        found = client.show(f"{server.url}/r/.git/-/tree/feature/x/skills/a")
+        assert (found.ref.git.ref, found.ref.git.path) == ("feature/x", "skills/a")
+
+    def test_without_filters_the_whole_commit_comes(self, client, server, repository):
+        repository.git("config", "uploadpack.allowFilter", "false")
+        client.add(f"{server.url}/r/.git/a", consent=True)
+        assert [line.split()[0] for line in server.requests] == ["GET", "POST", "POST"]
+
+
+class TestLock:
+    def test_frozen_gives_the_same_bytes_after_the_branch_moved(self, client, place, repository, tmp_path):
+        client.add(f"{place}/a", consent=True)
+        lock = (client.root / "skills.lock").read_bytes()
+        repository.skill("skills/a", "Four.").commit()
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other/skills.lock").write_bytes(lock)
+        with Client(tmp_path / "other") as other:
+            other.apply(other.plan_locked(), consent=True)
+            assert body(other, "a") == "Three."
+            assert other.verify().deviations == []
+        assert (tmp_path / "other/skills.lock").read_bytes() == lock
+
+    def test_offline_it_comes_from_the_cache(self, client, server):
+        client.add(f"{server.url}/r/.git/a", consent=True)
+        (client.root / ".agents/skills/a/SKILL.md").unlink()
+        asked = len(server.requests)
+        with Client(client.root, offline=True) as offline:
+            assert code_of(lambda: offline.add(f"{server.url}/r/.git/a")) == "OFFLINE"
+            offline.apply(offline.plan_locked(), overwrite=True)
+            assert offline.verify().deviations == []
+        assert len(server.requests) == asked
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("commit", "main"), ("commit", "--upload-pack=x"), ("path", "../../x"), ("tree", ""), ("path", "/etc")],
+    )
+    def test_a_forged_row_is_refused(self, client, place, key, value):
+        client.add(f"{place}/a", consent=True)
+        lock = json.loads((client.root / "skills.lock").read_text())
+        lock["skills"]["a"]["git"][key] = value
+        (client.root / "skills.lock").write_text(json.dumps(lock))
+        assert code_of(client.installed) == "LOCK_FORM"
+
+    def test_other_bytes_of_the_commit_are_refused(self, client, place):
+        client.add(f"{place}/a", consent=True)
+        lock = json.loads((client.root / "skills.lock").read_text())
+        lock["skills"]["a"]["digest"] = "sha256:" + "0" * 64
+        (client.root / "skills.lock").write_text(json.dumps(lock))
+        (client.root / ".agents/skills/a/SKILL.md").unlink()
+        assert code_of(lambda: client.apply(client.plan_locked(), consent=True, overwrite=True)) == "DIGEST_MISMATCH"
+
+
+class TestUpdate:
+    def test_a_branch_is_followed_and_other_folders_change_nothing(self, client, place, repository):
+        client.add(f"{place}/a", consent=True)
+        repository.skill("skills/b", "Other.").commit()
+        assert client.outdated() == []
+        repository.skill("skills/a", "Four.").commit()
+        assert [row.state for row in client.outdated()] == ["changed"]
+        client.update(consent=True)
+        assert (body(client, "a"), client.outdated()) == ("Four.", [])
+
+    def test_a_range_is_kept(self, client, place, repository):
+        client.add(f"{place}/a@~1.1", consent=True)
+        repository.skill("skills/a", "Patch.").commit("v1.1.5")
+        repository.skill("skills/a", "Minor.").commit("v1.2.0")
+        client.update(consent=True)
+        assert body(client, "a") == "Patch."
+
+    def test_a_version_is_installed_and_rolled_back(self, client, place):
+        client.add(f"{place}/a", consent=True)
+        for version, text in (("1.0.0", "One."), ("1.1.0", "Two."), ("~1.0", "One."), ("main", "Three.")):
+            client.apply(client.plan_update(client.compare("a", to=version)), consent=True)
+            (locked,) = client.installed()
+            assert (body(client, "a"), locked.wanted) == (text, version)
+            assert client.outdated() == []
+
+    def test_the_versions_are_the_tags(self, client, place):
+        assert [one.version for one in client.show(f"{place}/a").versions()] == ["1.1.0", "1.0.0"]
+
+    def test_a_skill_that_was_removed_is_gone(self, client, place, repository):
+        client.add(f"{place}/a", consent=True)
+        repository.git("rm", "-rq", "skills/a")
+        repository.commit()
+        assert [row.state for row in client.outdated()] == ["gone"]
+
+
+class TestServers:
+    def test_an_archive_of_the_host_is_one_request(self, client, server, repository, monkeypatch):
+        monkeypatch.setitem(git_source.ARCHIVES, server.host, "{repository}/archive/{ref}.tar.gz")
+        for ref in ("HEAD", "main", "v1.0.0"):
+            server.answers[f"/r/.git/archive/{ref}.tar.gz"] = (200, repository.archive(ref), "application/x-gzip")
+        client.add(f"{server.url}/r/.git/a", consent=True)
+        assert server.requests == ["GET /r/.git/archive/HEAD.tar.gz"]
+        by_archive = client.installed()[0]
+        assert by_archive.git.commit == repository.git("rev-parse", "HEAD")
+        monkeypatch.setattr(git_source, "ARCHIVES", {})
+        assert client.outdated() == []
+        with Client(client.root / "sub") as other:
+            (client.root / "sub").mkdir()
+            (by_git,) = other.add(f"{server.url}/r/.git/a", consent=True).installed
+        assert (by_git.digest, by_git.git) == (by_archive.digest, by_archive.git)
+
+    @pytest.mark.parametrize(
+        "answer", [(404, b""), (200, b"<html>", "text/html"), (200, b"\x1f\x8bnot", "application/gzip")]
+    )
+    def test_without_a_readable_archive_git_is_asked(self, client, server, monkeypatch, answer):
+        monkeypatch.setitem(git_source.ARCHIVES, server.host, "{repository}/archive/{ref}.tar.gz")
+        server.answers["/r/.git/archive/HEAD.tar.gz"] = answer
+        client.add(f"{server.url}/r/.git/a", consent=True)
+        assert body(client, "a") == "Three."
+
+    @pytest.mark.parametrize(
+        ("status", "code"),
+        [(401, "AUTH_REQUIRED"), (403, "AUTH_REQUIRED"), (404, "GIT_REPOSITORY"), (500, "HTTP_STATUS")],
+    )
+    def test_a_refusal_is_explained(self, client, server, status, code):
+        server.answers["/r/.git/info/refs"] = (status, b"")
+        assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == code
+
+    def test_a_site_that_is_no_repository_is_named_so(self, client, server):
+        server.answers["/r/.git/info/refs"] = (200, b"<html>", "text/html")
+        assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == "GIT_REPOSITORY"
+
+    def test_consent_is_for_the_repository(self, client, server):
+        assert code_of(lambda: client.add(f"{server.url}/r/.git/a")) == "ORIGIN_UNKNOWN"
+
+    def test_a_token_goes_as_a_password(self, server, tmp_path):
+        seen = []
+        with Client(tmp_path, tokens={server.url: "secret"}) as client:
+            real = client._session.access.stored.send
+            client._session.access.stored.send = lambda request: (seen.append(request), real(request))[1]
+            client.show(f"{server.url}/r/.git/a")
+        assert {request.header("authorization") for request in seen} == {"Basic eC1hY2Nlc3MtdG9rZW46c2VjcmV0"}
+
+
+class TestChoice:
+    def test_a_repository_means_all_of_its_skills(self, client, place):
+        assert {row.skill.name for row in client.plan(place).skills} == {"a", "b"}
+
+    def test_of_several_skills_those_are_added_that_are_chosen(self, client, place):
+        plan = client.plan(place, choose=lambda found: found[1:])
+        assert [row.skill.name for row in plan.skills] == ["b"]
+
+    def test_a_project_names_skills_and_ranges(self, place, tmp_path):
+        (tmp_path / "p").mkdir()
+        (tmp_path / "p/skillwire.toml").write_text(f'skills = ["{place}/a@^1.0"]\nagents = ["codex"]\n')
+        with Client(tmp_path / "p") as client:
+            if place.startswith("http"):  # of a private host: the project's file alone opens none
+                assert code_of(client.plan) in {"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"}
+                return
+            client.apply(client.plan(), consent=True)
+            (locked,) = client.installed()
+        assert (locked.version, locked.wanted) == ("1.1.0", "^1.0")

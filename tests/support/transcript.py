@@ -124,7 +124,7 @@ class Surrounding:
                 terminal.until(lambda text: all(part in text for part in call.until))
                 terminal.type(_CTRL_D if call.by_input else CTRL_C)
             elif call.typed:
-                terminal.until(lambda text: "[y/N]:" in text.replace("\n", ""))
+                terminal.until(lambda text: any(mark in text.replace("\n", "") for mark in ("[y/N]:", "space selects")))
                 terminal.type(call.typed)
             code = terminal.wait()
             return self._seen(terminal, code)

@@ -31,6 +31,7 @@ from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.digest import Digest
 from skillwire.model.package import read_package_name
+from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.trust.guarded_json import load_json, server_message
@@ -63,6 +64,7 @@ _FOLLOW_SECONDS: Final = 2  # until a change is served to everybody, which the a
 _PIECE_BYTES: Final = 4 * limits.MIB
 _UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
 _SHOWN: Final = 20
+_TEXT: Final = 500
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
 _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
     one.exit_code: one
@@ -177,6 +179,13 @@ class RegistryFlows:
             wanted = str((yield from self.whoami()).get("account", ""))
         archive = yield from work(lambda: pack(prepared.files).content)
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
+        for finding in answer["findings"] if isinstance(answer.get("findings"), list) else ():
+            if (
+                isinstance(finding, dict) and finding.get("code") == "DEPENDENCY_MISSING"
+            ):  # the others are of the folder
+                message, fix = (neutralise(str(finding.get(key, "")))[:_TEXT] for key in ("message", "fix"))
+                place = SourceLocation(str(folder / "skill.toml"))
+                self._context.report(Finding("DEPENDENCY_MISSING", "warning", message, place, fix))
         return _read_published(answer, self.url)
 
     def publish_folders(

@@ -404,10 +404,15 @@ class ClientSession:
         copy = self.settings.install == "copy" if copy is None else copy
         location = plan_placement(chosen, for_user=self.for_user, copy=copy)
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
-        return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock))
+        return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock, copy=copy))
 
-    def _plan_install(self, named: Sequence[tuple[PlannedSkill, Sequence[SkillRef]]], lock: Lock) -> Flow[InstallPlan]:
-        """Plan to install one of the alternatives of each row, and what these require, in the places of the row."""
+    def _plan_install(
+        self, named: Sequence[tuple[PlannedSkill, Sequence[SkillRef]]], lock: Lock, *, copy: bool | None = None
+    ) -> Flow[InstallPlan]:
+        """Plan to install one of the alternatives of each row, and what these require, in the places of the row.
+
+        Each skill also stays where it is installed.
+        """
         rows = {row.skill.name: row for row, _ in named}
         others = [locked for locked in lock.skills.values() if locked.name not in rows]
         kept = [
@@ -423,7 +428,14 @@ class ClientSession:
                 self.context.report(finding)
             chain = [*selection.chain(name)]
             row = rows.get(name) or rows[chain[0].partition(" ")[0]]._replace(wanted="", required_by=" -> ".join(chain))
-            rows[name] = row._replace(skill=skill, requires=selection.met.get(name, {}))
+            row = row._replace(skill=skill, requires=selection.met.get(name, {}))
+            before = [agent for agent in (lock.skills[name].agents if name in lock.skills else ()) if agent in AGENTS]
+            if not set(before) <= set(row.agents):
+                agents = tuple(dict.fromkeys((*before, *row.agents)))
+                copy = self.settings.install == "copy" if copy is None else copy
+                location = plan_placement(agents, for_user=self.for_user, copy=copy)
+                row = row._replace(agents=agents, location=location)
+            rows[name] = row
         return (
             yield from plan_install(
                 [*rows.values()], folder=self.folder, policy=self.policy, origins=self.context.origins

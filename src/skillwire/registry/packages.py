@@ -31,6 +31,7 @@ from skillwire.model.package import (
     latest_version,
     read_package_name,
 )
+from skillwire.model.requirement import parse_requirement, required_packages
 from skillwire.model.skill import is_version
 
 if TYPE_CHECKING:
@@ -256,6 +257,18 @@ class Registry:
         if stored is None and not await self.store.fits(one):
             raise _package_full(one)
         return PublishedVersion(stored or one, "checked", _with_version(package, one))
+
+    async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
+        """Return what a skill requires of packages of this registry and ``principal`` finds no version for."""
+        found: list[str] = []
+        for text in skill.requires:
+            for name in required_packages([text], skill.publisher):
+                versions: list[PackageVersion] = []
+                with suppress(NotFoundError):
+                    versions = await self.resolved(await self.package(principal, name))
+                if not any(one.version in parse_requirement(text).versions for one in versions):
+                    found.append(text)
+        return found
 
     # --- states ------------------------------------------------------------------------------------------
 

@@ -2,32 +2,35 @@
 
 Every API of the registry publishes through here, so all of them refuse the same, with every finding. The bytes that
 they receive share one bound. Some clients send files one by one, each for a ticket; until they are published together,
-they are in memory, and a restart forgets them.
+they are uploads, and a restart forgets their tickets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, ValidationError
+from skillwire.errors import NotFoundError, SkillwireError, StorageError, ValidationError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
-from skillwire.model.digest import Digest
+from skillwire.model.skill import FileContent
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
 from skillwire.trust.archive import plan_files, read_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.skill import FileContent
+    from skillwire.model.digest import Digest
+    from skillwire.ports import UploadStore
     from skillwire.registry.packages import Actor, PublishedVersion, Registry
+    from skillwire.server.request_bodies import SpooledBody
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
 _BOUNDS: Final = Bounds(
@@ -109,28 +112,29 @@ class Publications:
 
 
 class UploadedFile(NamedTuple):
-    """A file that was announced, and its bytes once they were received; kept until ``ends``."""
+    """A file that was announced, and the upload of its bytes once they were received; kept until ``ends``."""
 
+    ticket: str
     account: str
     path: str
     size: int
     digest: Digest
     ends: float
-    content: bytes = b""
+    upload: str | None = None  # empty for an empty file
 
 
 class UploadedFiles:
     """Files that were announced or received one by one and are not published yet, by their tickets."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], uploads: UploadStore) -> None:
         self._clock = clock
+        self._uploads = uploads
         self._files: dict[str, UploadedFile] = {}  # in the order of their ends
 
-    def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
+    async def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
         """Return the ticket for a file. Raises ProblemError (413, 503)."""
         now = self._clock()
-        for ticket in [ticket for ticket, file in self._files.items() if file.ends < now]:
-            del self._files[ticket]
+        await self.remove([file for file in self._files.values() if file.ends < now])
         if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
             raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
         own = [file.size for file in self._files.values() if file.account == account]
@@ -139,28 +143,48 @@ class UploadedFiles:
         if is_much or held > limits.REGISTRY_UPLOADED_BYTES:
             raise ProblemError(_CROWDED)
         ticket = secrets.token_urlsafe(24)
-        self._files[ticket] = UploadedFile(account, path, size, digest, now + limits.REGISTRY_UPLOADED_SECONDS)
+        self._files[ticket] = UploadedFile(ticket, account, path, size, digest, now + limits.REGISTRY_UPLOADED_SECONDS)
         return ticket
 
-    async def receive(self, account: str, ticket: str, content: bytes) -> None:
+    async def receive(self, account: str, ticket: str, body: SpooledBody) -> None:
         """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
         file = self._of(account, ticket)
-        if file.digest != await asyncio.to_thread(Digest.of, content):
+        if file.digest != body.digest:
             fix = "Announce the file with the size and the digest of the bytes that you send."
             raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
-        self._files[ticket] = file._replace(content=content)
+        number = ""
+        if file.size:
+            number, _, _, offset, _ = await self._uploads.begin(ticket, file.size, file.digest)
+            if not offset:
+                await self._uploads.append(ticket, number, 0, _piece(body))
+        self._files[ticket] = file._replace(upload=number)
 
-    def take(self, account: str, tickets: Iterable[str]) -> list[UploadedFile]:
-        """Return the files with these tickets, and forget them. Raises ValidationError (``UPLOAD_MISSING``)."""
-        files = {ticket: self._of(account, ticket) for ticket in tickets}
-        for ticket, file in files.items():
-            if file.size != len(file.content):
+    def find(self, account: str, tickets: Iterable[str]) -> list[UploadedFile]:
+        """Return the files with these tickets. Raises ValidationError (``UPLOAD_MISSING``)."""
+        files = [self._of(account, ticket) for ticket in dict.fromkeys(tickets)]
+        for file in files:
+            if file.upload is None:
                 raise ValidationError("UPLOAD_MISSING", f"the bytes of {ascii(file.path)[:200]} were not received")
-            del self._files[ticket]
-        return list(files.values())
+        return files
+
+    def read(self, file: UploadedFile) -> FileContent:
+        """Return a file with its bytes. Raises NotFoundError (``UPLOAD_NOT_FOUND``), ConflictError, StorageError."""
+        return FileContent(file.path, self._uploads.read(file.ticket, file.upload) if file.upload else b"")
+
+    async def remove(self, files: Iterable[UploadedFile]) -> None:
+        """Forget files and their bytes."""
+        for file in files:
+            self._files.pop(file.ticket, None)
+            if file.upload:
+                with suppress(NotFoundError, StorageError):  # those that are left expire
+                    await self._uploads.remove(file.ticket, file.upload)
 
     def _of(self, account: str, ticket: str) -> UploadedFile:
         file = self._files.get(ticket)
         if file is None or file.account != account or file.ends < self._clock():
             raise ValidationError("UPLOAD_MISSING", "no file was announced with this ticket, or too long ago")
         return file
+
+
+async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:
+    yield await asyncio.to_thread(body.read)

@@ -598,12 +598,16 @@ class TestPlaces:
         assert client.add("example.com/one", agents=self.AGENTS).updated == ("one",)
         assert (client.root / ".claude/skills/one/SKILL.md").is_file()
 
-    def test_a_skill_leaves_the_places_of_other_agents(self, client, site):
+    @pytest.mark.parametrize("copy", [False, True])
+    def test_another_agent_is_added_to_those_that_have_the_skill(self, client, site, copy):
         site.put()
-        client.add("example.com/one", agents=self.AGENTS, consent=True)
-        client.add("example.com/one", agents=["codex"])
-        assert not os.path.lexists(client.root / ".claude/skills/one")
+        for agent in ("claude-code", "codex"):
+            client.add("example.com/one", agents=[agent], copy=copy, consent=True)
+        assert [one.agents for one in client.installed()] == [("claude-code", "codex")]
+        assert (client.root / ".claude/skills/one/SKILL.md").is_file()
+        assert (client.root / ".claude/skills/one").is_symlink() is not copy
         assert (client.root / ".agents/skills/one/SKILL.md").is_file()
+        assert not client.verify().deviations
 
 
 class TestForgedLocks:

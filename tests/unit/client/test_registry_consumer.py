@@ -210,6 +210,23 @@ class TestStates:
             assert all(one.release.published_by == "acme" and one.release.published for one in versions)
 
 
+@pytest.mark.parametrize("what", ["package", "namespace"])
+async def test_a_renamed_one_is_named(consumer, what):
+    await consumer.client.add(f"{PLACE}/notes")
+    if what == "package":
+        await consumer.publish("diary", "2.0.0")
+        path, body = "/packages/acme/notes", {"renamed_to": "acme/diary"}
+    else:
+        path, body = "/namespaces/acme/rename", {"to": "apex"}
+    answer = await consumer.site.call("PATCH" if what == "package" else "POST", path, body, by="acme")
+    assert answer.status == 200, answer.body
+    consumer.site.look()
+    await consumer.client.outdated()
+    [finding] = [one for one in consumer.findings if one.code == "RENAMED"]
+    new = "acme/diary" if what == "package" else "apex/notes"
+    assert finding.message == f"acme/notes is called {new} now"
+
+
 @pytest.mark.parametrize("token", [None, "unknown"])
 async def test_a_registry_that_needs_an_account_names_the_login_for_registries(consumer, token):
     consumer.client = consumer.open()
@@ -328,6 +345,18 @@ class TestRequirements:
         assert await consumer.versions() == {"diary": "1.1.0", "notes": "1.3.0"}
         with pytest.raises(ConflictError, match="diary, which is installed, requires notes"):
             await consumer.client.add(f"{PLACE}/notes@1.0.0", overwrite=True)
+
+    @pytest.mark.parametrize("dry_run", [True, False])
+    async def test_publishing_warns_about_requirements_that_nothing_meets(self, consumer, dry_run, tmp_path):
+        await consumer.publish("secret", "1.0.0", access="private")
+        met = ("notes@~1.2", "acme/notes", "other.example/far", "capability:x", "acme/secret")
+        unmet = ("notes@^3", "nothing", "acme/none@1.0.0")
+        write_skill(tmp_path / "mine", "diary", {"skill.toml": f"requires = {json.dumps([*met, *unmet])}\n"})
+        consumer.client.set_token(ORIGIN, consumer.site.tokens["acme"])
+        registry = consumer.client.registry(ORIGIN)
+        await registry.publish(tmp_path / "mine" / "diary", namespace="acme", dry_run=dry_run)
+        found = [one for one in consumer.findings if one.code == "DEPENDENCY_MISSING"]
+        assert [one.message.rpartition(" ")[2] for one in found] == list(unmet)
 
     async def test_what_is_required_is_not_removed(self, consumer):
         await consumer.publish("diary", "1.0.0", requires=("notes",))

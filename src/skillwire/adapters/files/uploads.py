@@ -3,7 +3,8 @@
 ``ACCOUNT/SIZE-HEX`` holds the first bytes of an upload, whose name is its size and the SHA-256 that it is to have. So
 its length is how far it came, the account that asks for the same bytes again gets the same upload, and nothing else is
 stored. What arrived is not synced: after a power cut, the digest of the whole tells. An upload expires some time after
-its last byte. Trust: accounts and numbers are of fixed forms, so they are safe as names of files.
+its last byte. A ticket for a single file may stand for an account. Trust: accounts, tickets and numbers are of fixed
+forms, so they are safe as names of files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.package import Upload
+from skillwire.model.package import Upload, is_account
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
@@ -118,12 +119,18 @@ class FileUploads:
         await self.find(account, number)
         with storage_errors(path := self._folder / account / number):
             await asyncio.to_thread(path.unlink, missing_ok=True)
+            if not is_account(account):  # a ticket, for one file: nothing else begins in its folder
+                with contextlib.suppress(OSError):
+                    path.parent.rmdir()
 
     async def expire(self) -> None:
         def expire() -> None:
             with storage_errors(self._folder):
                 for folder in self._folder.iterdir() if self._folder.is_dir() else ():
                     self._expire(folder)
+                    if folder.stat().st_mtime + limits.REGISTRY_UPLOAD_SECONDS <= self._clock():
+                        with contextlib.suppress(OSError):  # it is not empty
+                            folder.rmdir()
 
         await asyncio.to_thread(expire)
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from skillwire.codes import CODES
 from skillwire.errors import (
     DecodeError,
     FetchError,
@@ -23,7 +24,7 @@ from skillwire.model.install import OriginRecord
 from skillwire.model.package import version_order
 from skillwire.model.ref import Release, SkillRef
 from skillwire.model.requirement import parse_range
-from skillwire.model.skill import is_version
+from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation
@@ -103,6 +104,10 @@ class AgentSkills:
         context.trace(answered._replace(generation="versions", entries=len(found.versions)))
         for finding in findings:
             context.report(finding)
+        asked = lookup.base.rpartition("/@")[2] if is_namespace_at(lookup.base) else found.publisher
+        if found.name and found.publisher and (found.publisher, found.name) != (asked, lookup.name):
+            message = f"{asked}/{lookup.name} is called {found.publisher}/{found.name} now"
+            context.report(Finding("RENAMED", "warning", message, SourceLocation(url), CODES["RENAMED"].fix))
         return [
             SkillRef(
                 name=str(lookup.name),

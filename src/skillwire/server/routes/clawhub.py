@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -21,7 +20,6 @@ from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName, State, Status
 from skillwire.model.search import SearchQuery
-from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import require_account
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.package import Package, PackageVersion
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
@@ -125,7 +124,7 @@ class ClawHubRoutes:
         self._parts = parts
         self._registry = parts.registry
         self._store = parts.registry.store
-        self._uploaded = UploadedFiles(services.clock)
+        self._uploaded = UploadedFiles(services.clock, parts.uploads)
         self._folders = services.publisher
 
     # --- reading -----------------------------------------------------------------------------------------
@@ -220,14 +219,16 @@ class ClawHubRoutes:
     async def announce(self, context: RequestContext) -> ASGIApp:
         """Answer where a file is sent to."""
         actor, asked = publisher_of(context), await read_request(context, messages.UploadRequest)
-        ticket = self._uploaded.announce(actor.account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
+        digest = Digest.parse(f"sha256:{asked.sha256}")
+        ticket = await self._uploaded.announce(actor.account, asked.path, asked.size, digest)
         return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
 
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
         actor, ticket = publisher_of(context), context.parameters["ticket"]
-        async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
-            await self._uploaded.receive(actor.account, ticket, body.data)
+        bodies, spool = self._parts.publications.bodies, self._parts.uploads.spool
+        async with bodies.spooling(context.scope, context.receive, spool) as body:
+            await self._uploaded.receive(actor.account, ticket, body)
         return answer({"storageId": ticket})
 
     async def publish(self, context: RequestContext) -> ASGIApp:
@@ -236,11 +237,16 @@ class ClawHubRoutes:
         asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
-        files = self._uploaded.take(actor.account, [one.storage_id for one in asked.files])
-        contents = [FileContent(file.path, file.content) for file in files]
-        read = partial(read_upload, contents, namespace, name=asked.slug)
+        files = self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
+
+        def read() -> PreparedSkill:
+            return read_upload([self._uploaded.read(file) for file in files], namespace, name=asked.slug)
+
         uploaded = messages.fingerprint((file.path, file.digest) for file in files)
-        made = (await publications.publish(actor, read, uploaded, version=asked.version)).version
+        try:
+            made = (await publications.publish(actor, read, uploaded, version=asked.version)).version
+        finally:
+            await self._uploaded.remove(files)
         name = str(made.package)
         document = {"skillId": name, "versionId": f"{name}@{made.version}", "publicationStatus": "published"}
         return answer({"ok": True, "slug": made.package.name, "version": made.version, **document})

@@ -382,9 +382,14 @@ def version_object(version: PackageVersion, package: Package, site: str, *, with
     return make(VersionObject, version, skill.artifact, skill, status=status, url=url, files=files)
 
 
-def publication_object(published: PublishedVersion) -> PublicationObject:
-    """Return a publication as a document."""
+def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> PublicationObject:
+    """Return a publication as a document, with a warning for each requirement that nothing here meets."""
     version, skill = published.version, published.version.skill
+    fix = "Publish what it requires, or correct requires in skill.toml."
+    missing = [
+        FindingObject("DEPENDENCY_MISSING", "warning", f"no package of this registry meets {text}", "skill.toml", fix)
+        for text in unmet
+    ]
     return make(
         PublicationObject,
         version,
@@ -393,7 +398,7 @@ def publication_object(published: PublishedVersion) -> PublicationObject:
         status=published.how,
         files=make_all(FileObject, skill.files),
         access=published.package.access,
-        findings=[make(FindingObject, one, place=str(one.place)) for one in skill.findings],
+        findings=[*(make(FindingObject, one, place=str(one.place)) for one in skill.findings), *missing],
     )
 
 

@@ -22,6 +22,7 @@ from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     changes,
+    principal_of,
     publisher_of,
     read_query,
     read_request,
@@ -109,7 +110,7 @@ class UploadRoutes:
         query = read_query(context)
         version, dry_run = query.get("version", ""), query.get("dry_run", "0") != "0"
         made = await self._publications.publish(actor, read, uploaded, version=version, dry_run=dry_run)
-        return messages.publication_object(made)
+        return messages.publication_object(made, await self._registry.unmet(principal_of(context), made.version.skill))
 
     async def begin(self, context: RequestContext) -> ASGIApp:
         """Begin an upload, or answer the one that was begun."""

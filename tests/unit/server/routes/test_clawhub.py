@@ -11,6 +11,7 @@ from tests.support.client_apis import HUB, publish_to_hub, unzipped
 from tests.support.registry_site import skill_archive, skill_files
 
 from skillwire import limits
+from skillwire.adapters.files.atomic import state_directory
 from skillwire.model.package import PackageName
 from skillwire.server import openapi
 
@@ -200,6 +201,19 @@ class TestPublishing:
         document = {"slug": "notes", "version": "1.0.0", "files": [{"storageId": where.rpartition("/")[2]}]}
         missing = await site.ask("POST", f"{HUB}/skills", document, by="ann")
         assert (missing.status, b"were not received" in missing.body) == (422, True)
+
+    async def test_received_files_are_on_the_disk_until_they_are_published(self, site):
+        held = state_directory() / "uploads"
+        for content, status in ((b"Do it.\n", 422), (skill_files()["SKILL.md"].encode(), 200)):
+            document = {"path": "SKILL.md", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            asked = (await site.ask("POST", f"{HUB}/skills/-/upload-url", document, by="ann")).json()
+            where = asked["uploadUrl"].removeprefix("http://127.0.0.1:8000")
+            for _ in range(2):
+                assert (await site.ask("POST", where, by="ann", body=content)).status == 200
+            assert [one.read_bytes() for one in held.glob("*/*")] == [content]
+            document = {"slug": "notes", "version": "1.0.0", "files": [{"storageId": asked["uploadTicket"]}]}
+            assert (await site.ask("POST", f"{HUB}/skills", document, by="ann")).status == status
+            assert not list(held.iterdir())
 
     async def test_announced_files_have_a_bound(self, site):
         size = int(limits.ARCHIVE_FILE_BYTES)

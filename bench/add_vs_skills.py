@@ -72,8 +72,8 @@ def _compare(work: Work, url: str, peer: str, folder: Path, rounds: int) -> None
     theirs += ["--agent", "codex", "--yes", "--copy", "--skill", work.name or "*"]
     wanted = 1 if work.name else work.skills
     for command in (ours, theirs):
-        _add(command, wanted, folder)  # compiles, and brings the files into memory
-    rows = [(_add(ours, wanted, folder), _add(theirs, wanted, folder)) for _ in range(rounds)]
+        add_once(command, wanted, folder)  # compiles, and brings the files into memory
+    rows = [(add_once(ours, wanted, folder), add_once(theirs, wanted, folder)) for _ in range(rounds)]
     mine, other = zip(*rows, strict=True)
     goal = Goal("at most", work.goal)
     compare(f"{work}", [cost.wall for cost in mine], [cost.wall for cost in other], goal, peer=peer)
@@ -83,7 +83,7 @@ def _compare(work: Work, url: str, peer: str, folder: Path, rounds: int) -> None
     compare(f"{work}, peak memory", peaks, [MEMORY] * rounds, Goal("at most", 1), peer=allowed, unit="MB")
 
 
-def _add(command: Sequence[str], wanted: int, folder: Path) -> Cost:
+def add_once(command: Sequence[str], wanted: int, folder: Path) -> Cost:
     """Run one installer in an empty project; see that it did its work."""
     shutil.rmtree(folder, ignore_errors=True)
     project, home = folder / "project", folder / "home"

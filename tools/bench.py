@@ -35,6 +35,7 @@ _THOUSAND: Final = 1000
 #: Bench → the arguments of a quick run. The others have none and take their time.
 QUICK: Final = {
     "add_vs_skills": ["2"],
+    "add_git_vs_skills": ["2"],
     "build": ["500", "1"],
     "descriptors": ["2"],
     "http_clients": ["2"],

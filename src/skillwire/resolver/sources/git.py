@@ -218,19 +218,19 @@ class GitSource:
         return found
 
     def _read_skill(self, url: str, facts: GitFacts, version: str | None) -> SkillRef:
-        from skillwire.folder.manifest import Manifest, read_manifest  # noqa: PLC0415  # few sources read one
-
         content = {file.path: self._objects[file.blob] for file in facts.files if file.blob in self._objects}
         place = f"{url}/{facts.path}".rstrip("/")
-        manifest = Manifest()
+        manifest = None
         if _SKILL_TOML in content:
+            from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
+
             manifest, _ = read_manifest(content[_SKILL_TOML], source=f"{place}/{_SKILL_TOML}")
-        stated = manifest.description if manifest.name else None
+        stated = manifest.description if manifest and manifest.name else None
         skill_md = parse_skill_md(content.get(_SKILL_MD, b""), source=f"{place}/{_SKILL_MD}", description=stated)
         name = skill_md.name if is_skill_name(skill_md.name) else facts.path.rpartition("/")[2]
         if not is_skill_name(name):
             raise NotFoundError("SKILL_NOT_FOUND", f"{skill_md.name[:80]!r} is no name of a skill")
-        own = manifest.version or skill_md.metadata.get("version", "")
+        own = (manifest and manifest.version) or skill_md.metadata.get("version", "")
         is_local = "://" not in url
         if is_local:  # relative, so that a project keeps working when it is moved
             url = os.path.relpath(url, self._context.root).replace(os.sep, "/")
@@ -242,9 +242,9 @@ class GitSource:
             digest=None,
             found_via="git",
             fetched_at=self._context.clock(),
-            capabilities=manifest.capabilities,
-            scenes=manifest.scenes,
-            requires=manifest.requires,
+            capabilities=manifest.capabilities if manifest else (),
+            scenes=manifest.scenes if manifest else (),
+            requires=manifest.requires if manifest else (),
             artifact_type="git",
             url=url,
             index_url="" if is_local else url,

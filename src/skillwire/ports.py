@@ -516,6 +516,9 @@ class ResponseCache(Protocol):
     def keep(self, response: CachedResponse, credential: str | None) -> None:
         """Keep ``response``, in place of an earlier one."""
 
+    def drop(self, url: str, credential: str | None) -> None:
+        """Remove what is kept for ``url`` as seen with ``credential``."""
+
 
 class OriginBook(Protocol):
     """What is remembered of each publisher's place, across projects."""

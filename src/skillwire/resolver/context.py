@@ -18,7 +18,7 @@ from skillwire.model.install import CachedResponse
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.ladder import Ladder
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import may_store, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def lifetime(headers: Mapping[str, str]) -> float:
     """Return the seconds for which an answer with these headers is fresh; 0 if the server does not say."""
     control = headers.get("cache-control", "").lower()
     match = _MAX_AGE.search(control)
-    if match is None or "no-store" in control or "no-cache" in control:
+    if match is None or not may_store(headers) or "no-cache" in control:
         return 0.0
     return min(float(match[1]), LONGEST_AGE)
 
@@ -143,9 +143,15 @@ class ResolveContext(NamedTuple):
         self.report(as_finding(error))
 
     def keep(self, document: CachedResponse, credential: str | None) -> None:
-        """Cache an answer; a cache that cannot be written is reported, since it only makes things slower."""
+        """Cache an answer, or drop an earlier one where its server forbids to keep it.
+
+        A cache that cannot be written is reported, since it only makes things slower.
+        """
         try:
-            self.cache.keep(document, credential)
+            if may_store(document.headers):
+                self.cache.keep(document, credential)
+            else:
+                self.cache.drop(document.url, credential)
         except StorageError as error:
             self.note(error)
 
@@ -192,8 +198,7 @@ def read_document(
         document = cached._replace(headers={**cached.headers, **response.headers}, fetched_at=now)
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
-    if "no-store" not in document.headers.get("cache-control", "").lower():
-        yield from work(partial(context.keep, document, credential))
+    yield from work(partial(context.keep, document, credential))
     return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
 
 

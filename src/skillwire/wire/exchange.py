@@ -84,6 +84,11 @@ class HttpResponse(NamedTuple):
     in_sink: bool = False
 
 
+def may_store(headers: Mapping[str, str]) -> bool:
+    """Whether a cache may keep an answer with these headers, for the caller itself. Spec: RFC 9111 §5.2.2.5."""
+    return "no-store" not in headers.get("cache-control", "").lower()
+
+
 class All(NamedTuple):
     """Run flows at the same time; a list of results or errors, in order, is sent back. ``on_done``: after each.
 

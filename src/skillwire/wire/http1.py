@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from skillwire import limits
 from skillwire.errors import FetchError, SourceLocation, UsageError
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse, may_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping
@@ -161,8 +161,7 @@ class ResponseReader:
         else:
             self._refuse("it announces itself too many times (1xx)")
         is_plain = headers.get("content-encoding", "identity").lower() == "identity"
-        may_store = "no-store" not in headers.get("cache-control", "").lower()
-        sink = self._request.sink if is_plain and may_store and status in {_OK, _PARTIAL} else None
+        sink = self._request.sink if is_plain and may_store(headers) and status in {_OK, _PARTIAL} else None
         body = _Body(sink, self._start_of(status, headers))
         yield from self._read_body(status, headers, body)
         if self._buffer:

@@ -901,3 +901,26 @@ def test_a_private_source_of_the_project_is_one_warning_whatever_is_cached(tmp_p
     assert (finding.code, finding.level) == ("ADDRESS_REFUSED", "warning")
     assert "add it to sources in your own" in finding.fix
     assert not [request.url for request in site.publisher.requests if private in request.url]
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_what_its_server_forbids_to_keep_is_nowhere_but_in_the_installed_skill(tmp_path, monkeypatch, site, is_archive):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site.put()
+    site.index(cache_control="max-age=600")
+    client = site.open(tmp_path / "before")
+    client.index("example.com")  # an earlier answer, which the server allowed to keep
+    assert [path for path in (tmp_path / "home/cache").rglob("*") if path.is_file()]
+    content = skill_md("one", body="Keep this to yourself.\n")
+    content = tar_gz({"SKILL.md": (content, 0o644)}) if is_archive else content
+    site.put(content=content)
+    site.index(cache_control="private, No-Store")
+    url = next(entry["url"] for entry in site.entries.values())
+    site.publisher.answer(ORIGIN + url, content, cache_control="no-store")
+    client = site.open(tmp_path / "project", refresh=True)
+    client.add("example.com/one", consent=True)
+    assert b"yourself" in (tmp_path / "project/.agents/skills/one/SKILL.md").read_bytes()
+    assert not [path for path in (tmp_path / "home/cache").rglob("*") if path.is_file()]
+    offline = site.open(tmp_path / "other", offline=True)
+    with failing(FetchError, "OFFLINE"):
+        offline.add("example.com/one", consent=True)

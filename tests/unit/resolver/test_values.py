@@ -44,11 +44,15 @@ class TestFreshness:
         assert not is_fresh(response, 1060)
         assert not is_fresh(response, 999), "a clock that went back proves nothing"
 
-    def test_what_must_not_be_stored_is_not(self):
-        kept = []
-        cache = SimpleNamespace(look_up=lambda *_: None, keep=lambda document, _: kept.append(document.headers))
+    def test_what_must_not_be_stored_is_not_and_replaces_what_was(self):
+        kept, dropped = [], []
+        cache = SimpleNamespace(
+            look_up=lambda *_: None,
+            keep=lambda document, _: kept.append(document.headers),
+            drop=lambda url, _: dropped.append(url),
+        )
         context = ResolveContext(cache, None, None, {}, lambda: 1.0, lambda _: None)  # type: ignore[arg-type]  # fakes
-        for control in ("private, no-store", "private"):
+        for control in ("private, No-Store", "private"):
 
             def ask(**_):
                 return (yield HttpRequest(f"{BASE}/x"))
@@ -56,6 +60,7 @@ class TestFreshness:
             answer = HttpResponse(f"{BASE}/x", 200, {"cache-control": control}, b"")
             follow(read_document(f"{BASE}/x", context, ask), [answer])
         assert kept == [{"cache-control": "private"}]
+        assert dropped == [f"{BASE}/x"]
 
 
 class TestRank:

@@ -53,6 +53,12 @@ class FileResponseCache:
         content = json.dumps(fields).encode() + b"\n" + response.body
         write_atomically(self._path(response.url, credential), content, mode=0o600)
 
+    def drop(self, url: str, credential: str | None) -> None:
+        """Remove the response stored for ``url`` and ``credential``. Raises StorageError (``STORAGE``)."""
+        path = self._path(url, credential)
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+
     def forget(self, credential: str) -> int:
         """Remove every response fetched with ``credential``; return their number. Raises StorageError (``STORAGE``)."""
         count = 0

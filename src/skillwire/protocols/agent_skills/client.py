@@ -13,7 +13,7 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.trust.guarded_json import server_code, server_message
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, may_store
 from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def fetch_artifact(
         if sink is not None:
             sink.discard()
         raise
-    is_unstored = "no-store" in response.headers.get("cache-control", "").lower()
-    return None if response.in_sink else UnstoredBytes(response.body) if is_unstored else response.body
+    if response.in_sink:
+        return None
+    return response.body if may_store(response.headers) else UnstoredBytes(response.body)
 
 
 def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = None) -> Flow[list[FileContent]]:

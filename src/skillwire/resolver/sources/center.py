@@ -71,7 +71,7 @@ def _search(settings: LanSettings, search: dict[str, object], context: ResolveCo
             raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
         kept = CachedResponse(key, response.body, response.headers, context.clock())
     rows = _rows(kept.body, url)
-    if not context.offline and settings.keeps_center and "no-store" not in kept.headers.get("cache-control", ""):
+    if not context.offline and settings.keeps_center:
         yield from work(partial(context.keep, kept, credential))
     found: list[SkillRef] = []
     for row in rows:

@@ -52,7 +52,7 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "access": ("Grants and tokens", ("grant", "token")),
     "inbox": ("Tasks for people", ("inbox",)),
     "find": ("Find and read skills", ("find", "show", "cat", "which")),
-    "install": ("Install skills", ("add", "list", "remove", "update", "outdated", "verify")),
+    "install": ("Install skills", ("add", "list", "remove", "update", "outdated", "diff", "verify")),
     "origins": ("Logins and trust", ("auth", "trust")),
     "call": ("Call skills", ("call", "executions")),
     "lan": ("The local network", ("lan", "scene")),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skillwire.codes import CODES, DOCS_PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class SourceLocation(NamedTuple):
@@ -156,6 +156,11 @@ class PendingError(SkillwireError):
     """A called skill is not finished yet."""
 
     exit_code = 9
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return at most ``most`` names as text, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def one_line(error: BaseException) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         StatisticsCursor,
         TaskOwner,
     )
-    from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord
+    from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
     from skillwire.model.package import (
         Account,
         AuditEntry,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         State,
         Upload,
     )
+    from skillwire.model.ref import Files
     from skillwire.model.search import SearchPage, SearchQuery
     from skillwire.model.skill import FileContent, Permissions, Skill
 
@@ -542,6 +543,9 @@ class SkillsFolder(Protocol):
 
     def installed_files(self, placement: InstallLocation, name: str) -> Mapping[str, str] | None:
         """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when no copy does."""
+
+    def read_files(self, locked: LockedSkill) -> Files:
+        """Return the files of an installed skill that its lock names, as they are on disk; those that are there."""
 
     def missing_places(self, placement: InstallLocation, name: str) -> tuple[str, ...]:
         """Return each ``folder/name`` of ``placement`` where neither a copy nor a link of it stands."""

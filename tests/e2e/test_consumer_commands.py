@@ -300,7 +300,7 @@ class TestTerminal:
             at_terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes") as terminal,
         ):
             assert asked.wait(PATIENCE)
-            terminal.until("adding [--------------------] 0/1")
+            terminal.until("fetching [--------------------] 0/1")
             terminal.type("\x03")
             assert terminal.wait() == 130
         assert list(project.iterdir()) == []
@@ -393,7 +393,10 @@ def test_update_brings_what_changed(tmp_path, project):
         skill_md = skills / "git-commit-messages/SKILL.md"
         skill_md.write_text(skill_md.read_text() + "\nMore.\n")
         eventually(lambda: run(project, "outdated").code)
-        assert [row["name"] for row in document(project, "update")["installed"]] == ["git-commit-messages"]
+        (held,) = document(project, "update", code=4)["failed"].values()
+        assert held["code"] == "VERSION_REUSED"
+        accept = held["fix"].split()[-2:]
+        assert [row["name"] for row in document(project, "update", *accept)["installed"]] == ["git-commit-messages"]
         assert (project / ".agents/skills/git-commit-messages/SKILL.md").read_bytes() == skill_md.read_bytes()
 
 

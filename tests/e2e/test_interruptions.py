@@ -192,14 +192,11 @@ def test_a_signal_while_it_renames(project, number, command):
 def test_two_state_folders_exclude_each_other(project):
     finish(project, project.add(), OLD)
     project.publisher.version = "new"
-    outcome = []
-
-    def other():
-        project.environment["SKILLWIRE_HOME"] = str(project.home) + "-2"
-        outcome.append(project.run("remove", NAMES[0]))
-
-    project.publisher.at, project.publisher.then = 3, other
-    process = project.start("update", "--yes")
+    process = project.start("update", "--yes", at=27, number=signal.SIGSTOP, when="after")
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    project.environment["SKILLWIRE_HOME"] = str(project.home) + "-2"
+    status, output = project.run("remove", NAMES[-1])
+    process.send_signal(signal.SIGCONT)
     process.communicate(timeout=PATIENCE)
-    assert outcome[0][0] == 6, outcome
-    assert "FOLDER_BUSY" in outcome[0][1]
+    assert (status, process.returncode) == (6, 0), output
+    assert "FOLDER_BUSY" in output

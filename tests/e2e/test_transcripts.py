@@ -70,6 +70,8 @@ MARKETPLACE = json.dumps(
         ],
     }
 )
+#: What a skill's next version asks for.
+MORE = "Set NOTES_TOKEN. <!-- kept short -->\n\n```sh\ncurl https://notes.example/v1\npip install courier-tools\n```\n"
 #: The network on which the office offers a skill.
 LAN = own_lan()
 CODE = "import urllib.request\n\n\ndef main(args):\n    return args\n"
@@ -124,13 +126,13 @@ def ask_registry(method, path, document=None, content=None):
         assert answer.status < 300, answer.read()
 
 
-def publish_team(name, *versions, requires=""):
+def publish_team(name, *versions, requires="", text="This is VERSION.\n"):
     """Return what publishes a skill in the team's registry."""
 
     def publish(_):
         for version in versions:
             toml = f"requires = {requires}\n" if requires else ""
-            content = skill_archive(name, version, f"This is {version}.\n", skill_toml=toml)
+            content = skill_archive(name, version, text.replace("VERSION", version), skill_toml=toml)
             ask_registry("POST", "/namespaces/team/packages", content=content)
 
     return publish
@@ -415,6 +417,22 @@ SCENES: dict[str, list[Step]] = {
         Call("update"),
         set_status("reader/1.0.0", "active", reason=""),
         set_status("diary", "active", reason=""),
+    ],
+    "diff": [
+        publish_team("courier", "1.0.0"),
+        Call("add REGISTRY/@team/courier --yes"),
+        Call("diff courier"),
+        publish_team("courier", "1.1.0", text="This is longer.\n"),
+        Call("diff courier"),
+        Call("update", typed="n\n"),
+        publish_team("courier", "1.2.0", text=MORE),
+        Call("diff REGISTRY/@team/courier@1.0.0 1.2.0"),
+        Call("outdated"),
+        Call("update", typed="n\n"),
+        Call("update --accept courier"),
+        Call("diff courier 1.0.0 --summary"),
+        Call("add REGISTRY/@team/courier --global"),
+        Call("diff REGISTRY/@team/notes"),
     ],
     "completion": [Call("completion fish"), Call("completion tcsh")],
 }

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from skillwire.cli.diff import print_review, review_object, reviews_of
 from skillwire.cli.options import (
     confirm,
     dry_run_option,
-    first_of,
     has_terminal,
     locked_object,
     network_options,
@@ -21,7 +21,7 @@ from skillwire.cli.options import (
     scope_option,
 )
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
-from skillwire.errors import NotFoundError, UsageError
+from skillwire.errors import NotFoundError, UsageError, first_of
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.sync import Client
+    from skillwire.errors import SkillwireError
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.plan import InstallPlan
@@ -95,10 +96,26 @@ def command(
                 else client.plan(*references, agents=agents, copy=copy, choose=choose)
             )
         if dry_run:
+            plan = inspect(client, output, progress, plan, consent=yes)
             print_plan(output, plan, consent=yes, overwrite=overwrite)
             return
+        plan = inspect(client, output, progress, plan, consent=yes)
         if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite):
             raise click.exceptions.Exit(code)
+
+
+def inspect(client: Client, output: Output, progress: Progress, plan: InstallPlan, *, consent: bool) -> InstallPlan:
+    """Return the plan with a review of each skill, and print what it may do.
+
+    Nothing is fetched of an unknown origin without consent, unless there is a terminal to ask on.
+    """
+    if plan.unknown_origins and not (consent or has_terminal()):
+        return plan
+    with progress.during("fetching", len(plan.pending)):
+        plan = client.inspect(plan, consent=consent, on_done=progress.advance)
+    for review in reviews_of(plan):
+        print_review(output, review)
+    return plan
 
 
 def carry_out(
@@ -110,23 +127,27 @@ def carry_out(
     consent: bool,
     overwrite: bool,
     document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
+    held: Mapping[str, SkillwireError] | None = None,
 ) -> int:
-    """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
+    """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors.
+
+    ``held`` are the errors of updates that the plan does not contain.
+    """
     for row in plan.pending:
         if row.required_by:
             output.note(
                 dim("required: "), bold(row.skill.name), f" {row.skill.version or ''}", dim(f"  {row.required_by}")
             )
-    if plan.unknown_origins and not consent and has_terminal():
-        with progress.during("reading"):
-            client.inspect(plan)
     consent = consent or all(confirm(_ORIGIN_QUESTION.format(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)
     )
     with progress.during("adding", len(plan.pending)):
         report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
-    _print_report(output, client, report, *document)
+    report = report._replace(failed={**report.failed, **(held or {})})
+    schema, more = document
+    more = {**more, "reviews": [review_object(review) for review in reviews_of(plan)]}
+    _print_report(output, client, report, schema, more)
     return max((error.exit_code for error in report.failed.values()), default=0)
 
 
@@ -173,7 +194,9 @@ def print_plan(
         for row in plan.skills
     ]
     answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
-    output.document(cast("PlanDocument", {"schema": "skillwire/plan/1", **(more or {}), "skills": rows, **answers}))
+    reviews = [review_object(review) for review in reviews_of(plan)]
+    document = {"schema": "skillwire/plan/1", **(more or {}), "skills": rows, **answers, "reviews": reviews}
+    output.document(cast("PlanDocument", document))
     conflict = "would replace" if overwrite else "would ask about"
     verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}
     for base in plan.unknown_origins:

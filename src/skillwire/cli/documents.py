@@ -188,11 +188,44 @@ class LockedObject(FolderFields, VersionObject):
 
 class ComparisonObject(TypedDict):
     name: Annotated[str, "Name"]
-    state: Annotated[Literal["current", "changed", "unverifiable", "gone", "unreachable"], "Result of the comparison"]
+    state: Annotated[
+        Literal["current", "changed", "unverifiable", "gone", "unreachable", "young"], "Result of the comparison"
+    ]
     installed: Annotated[VersionObject, "Installed version"]
     latest: Annotated[VersionObject | None, "Version at the origin; null if unknown"]
     error: Annotated[str | None, "Error code, such as YANKED; null if the origin was read and the version stands"]
     required_by: Annotated[list[str], "Installed skills that require another version than the latest"]
+    more: NotRequired[
+        Annotated[dict[str, list[str]] | None, "With outdated: what an update asks for more, by kind; null if unknown"]
+    ]
+
+
+class ReviewObject(VersionObject):
+    name: Annotated[str, "Name"]
+    installed: Annotated[VersionObject | None, "The version before; null for a skill that is new here"]
+    reused: Annotated[bool, "Whether it has the version of the one before, and other bytes"]
+    may: Annotated[dict[str, list[str]], "What it may do: values by kind, such as hosts, commands and packages"]
+    more: Annotated[dict[str, list[str]], "What the version before does not ask for"]
+    less: Annotated[dict[str, list[str]], "What only the version before asks for"]
+
+
+class DiffLineObject(TypedDict):
+    sign: Annotated[Literal["+", "-", " ", "@"], "@ stands for unchanged lines, whose number is the text"]
+    old: Annotated[int | None, "Line in the version before; null without one"]
+    new: Annotated[int | None, "Line in the version after; null without one"]
+    text: Annotated[str, "The line; hidden characters are escaped"]
+
+
+class FileChangeObject(TypedDict):
+    path: Annotated[str, "Path"]
+    change: Annotated[Literal["added", "removed", "changed"], "What happened to the file"]
+    reason: Annotated[str, "Why there are no lines; empty with lines"]
+    lines: Annotated[list[DiffLineObject], "Lines that differ, with three around them"]
+
+
+class DiffDocument(ReviewObject):
+    schema: Annotated[Literal["skillwire/diff/1"], "Differences between two versions of a skill"]
+    files: Annotated[list[FileChangeObject], "Changed files by path"]
 
 
 class ReportFields(TypedDict):
@@ -201,6 +234,7 @@ class ReportFields(TypedDict):
     updated: Annotated[list[str], "Installed skills that replaced an earlier version"]
     unchanged: Annotated[list[str], "Skills that were already installed"]
     failed: Annotated[dict[str, ErrorObject], "Errors by skill name"]
+    reviews: NotRequired[Annotated[list[ReviewObject], "What the new and changed skills may do"]]
 
 
 class AddDocument(ReportFields):
@@ -228,6 +262,7 @@ class PlanDocument(TypedDict):
     unknown_origins: Annotated[list[str], "Origins without your consent"]
     consent: Annotated[bool, "Whether --yes would give that consent"]
     overwrite: Annotated[bool, "Whether --overwrite would replace existing files"]
+    reviews: Annotated[list[ReviewObject], "What the new and changed skills may do, as far as they could be read"]
 
 
 class ListDocument(TypedDict):
@@ -504,5 +539,5 @@ Document = (
     ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
     | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
     | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
-    | SceneRequestDocument | LanTrustDocument
+    | SceneRequestDocument | LanTrustDocument | DiffDocument
 )  # fmt: skip

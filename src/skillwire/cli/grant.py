@@ -17,14 +17,13 @@ from skillwire.cli.options import (
     can_ask,
     confirm,
     dry_run_option,
-    first_of,
     login_name,
     plural,
     run_async,
     utc_time,
 )
 from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
-from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
+from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError, first_of
 from skillwire.executions.grants import granted_action, needs_grant
 from skillwire.folder.files import find_folders
 from skillwire.folder.publish import RefusedFolder, prepare

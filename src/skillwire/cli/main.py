@@ -39,7 +39,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "add": "Install skills, verified and locked.",
         "list": "List installed skills.",
         "outdated": "List installed skills that changed at their origin.",
-        "update": "Update installed skills.",
+        "update": "Update installed skills, after a review.",
         "remove": "Remove installed skills.",
         "verify": "Compare installed skills with the lock.",
         "call": "Call a skill and print its output.",
@@ -65,6 +65,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Use skills": {
         "cat": "Print one file of a skill.",
+        "diff": "Show what changes between two versions of a skill.",
         "which": "Resolve a reference, and explain the result.",
         "executions": "List, show, await and cancel executions.",
         "auth": "Log in to origins, log out, and show logins.",

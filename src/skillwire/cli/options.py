@@ -208,11 +208,6 @@ def shortened(text: str, width: int) -> str:
     return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
 
 
-def first_of(names: Sequence[str], most: int) -> str:
-    """Return at most ``most`` names as text, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
     return columns(100) if sys.stdout.isatty() else 10_000

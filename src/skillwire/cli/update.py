@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.cli.add import carry_out, print_plan
-from skillwire.cli.options import dry_run_option, first_of, network_options, open_client, open_progress, scope_option
+from skillwire.cli.add import carry_out, inspect, print_plan
+from skillwire.cli.diff import print_changes, reviews_of
+from skillwire.cli.options import (
+    can_ask,
+    confirm,
+    dry_run_option,
+    network_options,
+    open_client,
+    open_progress,
+    scope_option,
+)
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
-from skillwire.errors import UsageError
+from skillwire.errors import UsageError, first_of
+from skillwire.folder.review import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from skillwire.cli.documents import ComparisonObject
+    from skillwire.cli.documents import ComparisonObject, OutdatedDocument
     from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output
-    from skillwire.resolver.plan import UpdateComparison
+    from skillwire.folder.review import Review
+    from skillwire.resolver.plan import InstallPlan, UpdateComparison
 
 
+_LINES: Final = 40  # changed lines of a skill that are shown before a question
 _LISTED: Final = 5  # more skills than this that cannot be compared for one reason are counted, not named
 
 
@@ -32,7 +44,7 @@ _LISTED: Final = 5  # more skills than this that cannot be compared for one reas
 def outdated_command(
     *, output: Output, names: tuple[str, ...], for_user: bool, **network: Unpack[NetworkOptions]
 ) -> None:
-    """List installed skills, these or all, that have changed at their origin.
+    """List installed skills, these or all, that have changed at their origin, and which updates ask for more.
 
     Exits with 0 when all are up to date, with 1 when one has changed or is gone, and with the error's exit code (5 for
     the network) when an origin cannot be read.
@@ -43,9 +55,11 @@ def outdated_command(
         progress.during("reading"),
     ):
         comparisons = client.compare(*names)
-    compared = [_comparison_object(comparison) for comparison in comparisons]
-    output.document({"schema": "skillwire/outdated/1", "skills": compared})
-    _print_comparisons(output, [row for row in comparisons if row.state != "current"])
+        plan = client.inspect(client.plan_update(comparisons))
+    more = {review.name: review.more for review in reviews_of(plan)}
+    compared = [{**_comparison_object(row), "more": more.get(row.locked.name)} for row in comparisons]
+    output.document(cast("OutdatedDocument", {"schema": "skillwire/outdated/1", "skills": compared}))
+    _print_comparisons(output, [row for row in comparisons if row.state != "current"], more)
     if all(row.state == "current" for row in comparisons):
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
     elif code := max(_exit_code(row) for row in comparisons):
@@ -70,7 +84,9 @@ def _comparison_object(comparison: UpdateComparison) -> ComparisonObject:
     }
 
 
-def _print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) -> None:
+def _print_comparisons(
+    output: Output, comparisons: Sequence[UpdateComparison], more: Mapping[str, Review] | None = None
+) -> None:
     """Print a line for each; one for all that cannot be read for the same reason."""
     unreadable: dict[str, list[UpdateComparison]] = {}
     for row in comparisons:
@@ -83,10 +99,17 @@ def _print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) 
             diagnostics = rows[0].error.diagnostics()
             output.line(dim("  cause: "), diagnostics.cause, indent=9)
             output.line(dim("  fix: "), diagnostics.fix, indent=7)
-    marks = {"changed": warning("changed"), "unverifiable": warning("no digests"), "gone": failure("gone")}
+    marks = {
+        "changed": warning("changed"),
+        "unverifiable": warning("no digests"),
+        "gone": failure("gone"),
+        "young": dim("too young"),
+    }
     for row in comparisons:
         if row.state != "unreachable":
-            output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)))
+            asks = ", ".join(KINDS[kind] for kind in (more or {}).get(row.locked.name, {}))
+            asks = f"; asks for more: {asks}" if asks else ""
+            output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)), warning(asks))
 
 
 def _detail(row: UpdateComparison) -> str:
@@ -100,7 +123,7 @@ def _detail(row: UpdateComparison) -> str:
         return f"{row.locked.origin} publishes no digests; update downloads the skill to compare"
     versions = (row.locked.version, row.latest.version)
     change = (
-        f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with a new digest"
+        f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with other bytes"
     )
     return f"{change}; another version is required by {', '.join(row.required_by)}" if row.required_by else change
 
@@ -109,8 +132,15 @@ def _detail(row: UpdateComparison) -> str:
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--to", metavar="VERSION", default="", help="Install this version, also a lower one, or stay in a range.")
 @click.option("--overwrite", is_flag=True, help="Overwrite locally changed files.")
+@click.option(
+    "--accept",
+    "accepted",
+    metavar="NAME[@DIGEST]",
+    multiple=True,
+    help="Take an update that asks for more; repeatable.",
+)
 @dry_run_option
-@click.option("-y", "--yes", is_flag=True, help="Trust unknown origins without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Trust unknown origins, and take updates that ask for nothing more.")
 @scope_option
 @network_options
 @output_options
@@ -120,6 +150,7 @@ def command(
     names: tuple[str, ...],
     to: str,
     overwrite: bool,
+    accepted: tuple[str, ...],
     dry_run: bool,
     yes: bool,
     for_user: bool,
@@ -127,7 +158,9 @@ def command(
 ) -> None:
     """Update installed skills, these or all, from their origins.
 
-    Indexes are revalidated, and only changed skills are fetched. Locally changed files are overwritten only after
+    Only changed skills are fetched. Each change is shown first, with what the skill may do, and on a terminal you are
+    asked. Otherwise an update is taken only if it asks for nothing more or is accepted; the exit code is 4 for others.
+    Other bytes under the installed version need --accept NAME@DIGEST. Locally changed files are overwritten only after
     confirmation. A skill that is gone or unreadable stays installed; the exit code is then 1, or that of the error (5
     for the network). With --to, later updates stay in this version or range.
     """
@@ -141,13 +174,41 @@ def command(
             plan = client.plan_update(comparisons)
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         more = {"compared": [_comparison_object(row) for row in comparisons]}
+        if plan.skills or output.as_json:
+            plan = inspect(client, output, progress, plan, consent=yes)
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
         elif plan.skills or output.as_json:
+            kept, agreed = _ask(output, plan, accepted, yes=yes) if can_ask(output) else ((), ())
+            plan, held = client.hold_back(plan, (*accepted, *agreed), kept)
+            for name in kept:
+                del held[name]
+                output.note("kept ", bold(name))
             document = ("skillwire/update/1", more)
-            code = carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document)
+            code = carry_out(
+                client, output, progress, plan, consent=yes, overwrite=overwrite, document=document, held=held
+            )
     if not plan.skills and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
     _print_comparisons(output, lost)
     if code := max([code, *map(_exit_code, lost)]):
         raise click.exceptions.Exit(code)
+
+
+def _ask(
+    output: Output, plan: InstallPlan, accepted: Sequence[str], *, yes: bool
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Show the changed lines and ask about each update; return the names of the declined, and what was accepted."""
+    kept, agreed = [], []
+    for review in reviews_of(plan):
+        exact = f"{review.name}@{review.digest}"
+        is_settled = review.before is None or review.is_reused or (yes and not review.more)
+        if is_settled or {review.name, exact} & {*accepted}:
+            continue
+        print_changes(output, review.changes(), most=_LINES, err=True)
+        question = "It asks for more. Update it?" if review.more else "Update it?"
+        if confirm(f"{review.name}: {question}"):
+            agreed.append(exact)
+        else:
+            kept.append(review.name)
+    return kept, agreed

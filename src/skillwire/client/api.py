@@ -16,10 +16,12 @@ from skillwire.resolver.references import endpoint_url, lan_capability
 from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
     from skillwire.client.calls import CallArguments
+    from skillwire.errors import SkillwireError
+    from skillwire.folder.review import SkillReview
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
@@ -95,8 +97,18 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         return await self._runner.run(self._session.plan_update(comparisons))
 
-    async def inspect(self, plan: InstallPlan) -> None:
-        await self._runner.run(self._session.inspect(plan))
+    async def inspect(
+        self, plan: InstallPlan, *, consent: bool = False, on_done: Callable[[], object] = lambda: None
+    ) -> InstallPlan:
+        return await self._runner.run(self._session.inspect(plan, consent=consent, on_done=on_done))
+
+    async def hold_back(
+        self, plan: InstallPlan, accept: Collection[str] = (), declined: Collection[str] = ()
+    ) -> tuple[InstallPlan, dict[str, SkillwireError]]:
+        return await self._runner.run(self._session.hold_back(plan, accept, declined))
+
+    async def diff(self, reference: str, version: str = "") -> SkillReview:
+        return await self._runner.run(self._session.diff(reference, version))
 
     async def apply(
         self,
@@ -135,8 +147,10 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def outdated(self, *names: str) -> list[UpdateComparison]:
         return await self._runner.run(self._session.outdated(names))
 
-    async def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
-        return await self._runner.run(self._session.update(names, consent=consent, overwrite=overwrite))
+    async def update(
+        self, *names: str, accept: Collection[str] = (), consent: bool = False, overwrite: bool = False
+    ) -> InstallReport:
+        return await self._runner.run(self._session.update(names, accept, consent=consent, overwrite=overwrite))
 
     async def trusted_origins(self) -> dict[str, OriginRecord]:
         return await self._runner.run(self._session.trusted_origins())

@@ -31,7 +31,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.requirement import parse_requirement
-from skillwire.model.skill import Finding
+from skillwire.model.skill import Finding, is_version
 from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
@@ -46,28 +46,34 @@ from skillwire.resolver.plan import (
     check_release,
     compare_with_origins,
     conflicting,
+    is_old_enough,
     plan_install,
     plan_locked,
     ref_of_locked,
     release_warning,
+    too_young,
     with_releases,
+    without_young,
 )
-from skillwire.resolver.references import Reference, parse_reference, parse_source, reference_to
+from skillwire.resolver.references import Reference, at_version, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import DependencySources, find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
+from skillwire.resolver.review import check_accepted, compare_versions, hold_back
+from skillwire.resolver.settings import seconds_of_age
 from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup
-from skillwire.resolver.sources.agent_skills import AgentSkills
+from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
 from skillwire.wire.exchange import limit_time, seconds_of, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
     from skillwire.client.lan_flows import LanFlows, Names
+    from skillwire.folder.review import SkillReview
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import Lock, LockedSkill, OriginRecord
     from skillwire.model.lan import SceneResult
@@ -142,6 +148,7 @@ class ClientSession:
             sources=self.settings.sources,
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
+            min_age=seconds_of_age(self.settings.min_age),
             addresses=lambda: self.access.addresses,
             explain=self.explain,
             root=self.root,
@@ -393,7 +400,8 @@ class ClientSession:
             version = parse_reference(reference).version
             found: Sequence[SkillRef] = yield from self.resolve(reference, refresh=True, is_typed=bool(references))
             found = found if choose is None else (yield from work(partial(choose, found)))
-            for skill in found:
+            for offered in found:
+                skill = yield from self._old_enough(offered, lock.skills.get(offered.name), version)
                 known = skills.get(skill.name, skill)
                 if any(getattr(known, fact) != getattr(skill, fact) for fact in ("origin", "url", "digest", "git")):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
@@ -405,6 +413,22 @@ class ClientSession:
         location = plan_placement(chosen, for_user=self.for_user, copy=copy)
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
         return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock, copy=copy))
+
+    def _old_enough(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:
+        """Return ``skill``, or its highest version that is old enough; raise ``VERSION_TOO_YOUNG`` without one."""
+        is_exact = is_version(wanted) or wanted.startswith("sha256:") or (skill.git and wanted == skill.git.commit)
+        is_locked = locked is not None and skill.digest is not None and locked.digest == skill.digest
+        if is_exact or is_locked or is_old_enough(skill, self.context):
+            return skill
+        versions = (yield from self.versions(skill)) if skill.index_url or skill.git else []
+        listed = next((one for one in versions if one.digest == skill.digest), skill)
+        if is_old_enough(listed, self.context):
+            return skill
+        for other in usable_versions(versions, wanted):
+            if is_old_enough(other, self.context):
+                self.context.report(as_finding(too_young(listed)))
+                return other
+        raise too_young(listed)
 
     def _plan_install(
         self, named: Sequence[tuple[PlannedSkill, Sequence[SkillRef]]], lock: Lock, *, copy: bool | None = None
@@ -474,6 +498,7 @@ class ClientSession:
                 rows.append(UpdateComparison(locked, "changed", latest, wanted=to))
         else:
             rows = yield from compare_with_origins(skills, context)
+            rows = yield from without_young(rows, context)
         return [row._replace(required_by=conflicting(lock, row)) for row in rows]
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
@@ -558,11 +583,18 @@ class ClientSession:
         plan = yield from self.plan(references, agents, copy=copy)
         return (yield from self.apply(plan, consent=consent, overwrite=overwrite))
 
-    def update(self, names: Sequence[str], *, consent: bool, overwrite: bool) -> Flow[InstallReport]:
-        """Compare, plan and apply."""
+    def update(
+        self, names: Sequence[str], accept: Collection[str], *, consent: bool, overwrite: bool
+    ) -> Flow[InstallReport]:
+        """Compare, plan, inspect and apply; updates that ask for more than ``accept`` names are failures."""
         comparisons = yield from self.compare(names)
         plan = yield from self.plan_update(comparisons)
-        return (yield from self.apply(plan, consent=consent, overwrite=overwrite))
+        if plan.unknown_origins and not consent:
+            return (yield from self.apply(plan, consent=consent, overwrite=overwrite))  # raises
+        plan = yield from self.inspect(plan, consent=consent)
+        plan, held = yield from self.hold_back(plan, accept)
+        report = yield from self.apply(plan, consent=consent, overwrite=overwrite)
+        return report._replace(failed={**report.failed, **held})
 
     def outdated(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
         """Return the comparisons that are not ``current``."""
@@ -653,9 +685,50 @@ class ClientSession:
         """Return the agents that have a folder of their own here."""
         return tuple(name for name, agent in AGENTS.items() if (self.root / agent.found_by).is_dir())
 
-    def inspect(self, plan: InstallPlan) -> Flow[None]:
-        """Report what is doubtful about the skills of a plan, before a person consents to it."""
-        return inspect_plan(plan, self.context)
+    def inspect(
+        self, plan: InstallPlan, *, consent: bool = False, on_done: Callable[[], object] = lambda: None
+    ) -> Flow[InstallPlan]:
+        """Return a plan with a review of each skill, before a person decides about it."""
+        yield from work(partial(self._allow_origins, plan, () if consent else plan.unknown_origins))
+        return (yield from inspect_plan(plan, self.context, self.folder, on_done))
+
+    def _allow_origins(self, plan: InstallPlan, but: Collection[str] = ()) -> None:
+        """Allow to connect to the origins of a plan; its consent, new or old, permits it."""
+        for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}.difference(but):
+            self.access.allow_url(origin)
+
+    def hold_back(
+        self, plan: InstallPlan, accepted: Collection[str], declined: Collection[str] = ()
+    ) -> Flow[tuple[InstallPlan, dict[str, SkillwireError]]]:
+        """Return an inspected plan without the updates that ask for more and were not accepted, and why."""
+        lock = yield from work(self.folder.read_lock)
+        return hold_back(plan, {check_accepted(one) for one in accepted}, declined, lock)
+
+    def diff(self, text: str, version: str) -> Flow[SkillReview]:
+        """Return what changes from an installed skill to its origin's, or from one version to another."""
+        lock = yield from work(self.folder.read_lock)
+        locked, old = lock.skills.get(text), None
+        if locked is not None:
+            (row,) = yield from self.compare([text], version)
+            if row.latest is None:
+                raise row.error or NotFoundError("SKILL_NOT_FOUND", f"{locked.origin} does not list {text} any more")
+            new = row.latest
+        else:
+            new = yield from self.resolve_one(at_version(text, version) if version else text)
+            old = (yield from self.resolve_one(text)) if version else None
+            locked = None if version else lock.skills.get(new.name)
+            if old is None and locked is None:
+                fix = f"Name a version to compare with: skillwire diff {text} VERSION"
+                raise UsageError("USAGE", f"{new.name} is not installed here, and one version is named", fix=fix)
+        new_content, *old_content = yield from fetch_contents([new, *([old] if old else [])], self.context)
+
+        def compare() -> SkillReview:
+            files = open_content(new, new_content, self.context)
+            old_files = open_content(old, old_content[0], self.context) if old else ()
+            old_files = self.folder.read_files(locked) if locked is not None else old_files
+            return compare_versions(new, files, old or locked, old_files, self.context.report)
+
+        return (yield from work(compare))
 
     def apply(
         self, plan: InstallPlan, *, consent: bool, overwrite: bool, on_done: Callable[[], object] = lambda: None
@@ -663,10 +736,7 @@ class ClientSession:
         """Apply a plan; raise ``ORIGIN_UNKNOWN`` without the consent that it needs."""
         if plan.unknown_origins and not consent:
             raise TrustError("ORIGIN_UNKNOWN", f"you have not agreed to install from {plan.unknown_origins[0]} yet")
-
-        # The consent, new or old, permits connections to the plan's origins.
-        for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
-            yield from work(partial(self.access.allow_url, origin))
+        yield from work(partial(self._allow_origins, plan))
         rows = [row for row in plan.skills if row.locked is not None]
         skills = yield from with_releases([row.skill for row in rows], self.context._replace(refresh=True))
         for row, skill in zip(rows, skills, strict=True):

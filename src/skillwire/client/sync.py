@@ -12,13 +12,15 @@ from skillwire.resolver.references import endpoint_url, lan_capability
 from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan import Lan
     from skillwire.client.registry import RemoteRegistry
     from skillwire.client.rpc import RpcSkills
+    from skillwire.errors import SkillwireError
+    from skillwire.folder.review import SkillReview
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
@@ -159,9 +161,40 @@ class Client(ClientBase[SyncRunner]):
         """Plan to install the changed skills of :meth:`compare`, in their present places."""
         return self._runner.run(self._session.plan_update(comparisons))
 
-    def inspect(self, plan: InstallPlan) -> None:
-        """Fetch the first skills of a plan, and report findings about their text and code; install nothing."""
-        self._runner.run(self._session.inspect(plan))
+    def inspect(
+        self, plan: InstallPlan, *, consent: bool = False, on_done: Callable[[], object] = lambda: None
+    ) -> InstallPlan:
+        """Fetch the skills of a plan, and return it with a review of each as ``inspected``; install nothing.
+
+        Findings about text and code are reported. :meth:`apply` installs the inspected bytes. Without ``consent``, the
+        failures of unknown origins are left to it.
+        """
+        return self._runner.run(self._session.inspect(plan, consent=consent, on_done=on_done))
+
+    def hold_back(
+        self, plan: InstallPlan, accept: Collection[str] = (), declined: Collection[str] = ()
+    ) -> tuple[InstallPlan, dict[str, SkillwireError]]:
+        """Return an inspected plan without updates that ask for more than the installed versions, and their errors.
+
+        ``accept`` has the names of skills whose updates are taken all the same, and ``NAME@sha256:...`` for exact
+        bytes, which alone accepts other bytes under the installed version; ``declined`` names what is not taken.
+
+        Raises:
+            UsageError: ``USAGE`` for another form of ``accept``.
+        """
+        return self._runner.run(self._session.hold_back(plan, accept, declined))
+
+    def diff(self, reference: str, version: str = "") -> SkillReview:
+        """Return what changes from an installed skill, by its name, to its origin's present version or ``version``.
+
+        Of any other reference, what changes from the version that it means to ``version``, or from the installed skill
+        of its name to it. ``changes()`` of the result has the lines.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND``, ``VERSION_NOT_FOUND``. UsageError: ``USAGE`` for a single version.
+                Otherwise as :meth:`apply`.
+        """
+        return self._runner.run(self._session.diff(reference, version))
 
     def apply(
         self,
@@ -226,12 +259,15 @@ class Client(ClientBase[SyncRunner]):
         """Return the comparisons of :meth:`compare` that are not ``current``."""
         return self._runner.run(self._session.outdated(names))
 
-    def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
-        """Update installed skills, these or all; see :meth:`compare` and :meth:`apply`.
+    def update(
+        self, *names: str, accept: Collection[str] = (), consent: bool = False, overwrite: bool = False
+    ) -> InstallReport:
+        """Update installed skills, these or all; see :meth:`compare`, :meth:`hold_back` and :meth:`apply`.
 
-        A skill that is gone or cannot be reached stays as it is; :meth:`outdated` names it.
+        An update that asks for more and is not in ``accept`` is among the ``failed`` ones: ``UPDATE_ASKS_MORE``, or
+        ``VERSION_REUSED``. A skill that is gone or cannot be reached stays as it is; :meth:`outdated` names it.
         """
-        return self._runner.run(self._session.update(names, consent=consent, overwrite=overwrite))
+        return self._runner.run(self._session.update(names, accept, consent=consent, overwrite=overwrite))
 
     def trusted_origins(self) -> dict[str, OriginRecord]:
         """Return the origins that the user agreed to install from, with the record of each."""

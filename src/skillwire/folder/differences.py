@@ -12,13 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skillwire import limits
+from skillwire.model.digest import Digest
+from skillwire.model.skill import SkillFile
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import SkillFile
+    from skillwire.model.skill import FileContent
 
 
 class DiffLine(NamedTuple):
@@ -85,6 +86,20 @@ def compare_files(
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path)
     ]
+
+
+def compare_contents(old: Iterable[FileContent], new: Iterable[FileContent]) -> list[FileChange]:
+    """Return :func:`compare_files` of files with their bytes."""
+    contents: dict[Digest, bytes] = {}
+
+    def describe(files: Iterable[FileContent]) -> Iterator[SkillFile]:
+        for path, content, executable in files:
+            data = bytes(content)
+            digest = Digest.of(data)
+            contents[digest] = data
+            yield SkillFile(path, len(data), digest, executable)
+
+    return compare_files([*describe(old)], [*describe(new)], contents.get)
 
 
 def _compare(change: FileChange, read: Callable[[Digest], bytes | None], budget: Budget) -> FileChange:

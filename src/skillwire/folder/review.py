@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from skillwire.folder.danger import FoundDanger
+    from skillwire.folder.differences import FileChange
+    from skillwire.model.ref import Files
     from skillwire.model.skill import FileContent
 
 #: Kind → its name for people, first what needs most attention.
@@ -192,6 +194,43 @@ def compare_reviews(before: Mapping[str, list[str]], after: Mapping[str, list[st
     """Return the values of ``after`` that ``before`` lacks: what an update asks for more."""
     more = {kind: [one for one in after.get(kind, ()) if one not in set(before.get(kind, ()))] for kind in KINDS}
     return {kind: values for kind, values in more.items() if values}
+
+
+class SkillReview(NamedTuple):
+    """What a skill may do, and what the version before it may: the installed one, or another.
+
+    ``digest`` is that of its artifact, or of its files, which a plan keeps within bounds only. ``before`` is None for a
+    skill that is new here. ``is_changed``: whether a file differs. ``is_reused``: whether other bytes than those that
+    were published have their version.
+    """
+
+    name: str
+    version: str | None
+    digest: str
+    after: Review
+    files: Files
+    old_version: str | None = None
+    old_digest: str | None = None
+    before: Review | None = None
+    old_files: Files = ()
+    is_changed: bool = True
+    is_reused: bool = False
+
+    @property
+    def more(self) -> Review:
+        """What it asks for beyond the version before it."""
+        return compare_reviews(self.before or {}, self.after)
+
+    @property
+    def less(self) -> Review:
+        """What only the version before it asked for."""
+        return compare_reviews(self.after, self.before or {})
+
+    def changes(self) -> list[FileChange]:
+        """Return the changed files with their lines. Takes up to half a second: not for an event loop."""
+        from skillwire.folder.differences import compare_contents  # noqa: PLC0415  # difflib; few commands show lines
+
+        return compare_contents(self.old_files, self.files)
 
 
 def _with_digest(path: str, data: bytes) -> str:

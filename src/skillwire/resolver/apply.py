@@ -11,30 +11,26 @@ them is reported, and nothing of them is run.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
-from skillwire.folder.danger import search_file
-from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill, OriginRecord
-from skillwire.model.skill import FileContent, Finding
+from skillwire.model.skill import FileContent
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import UnstoredBytes, fetch_artifact, fetch_files
-from skillwire.resolver.context import as_finding, timestamp
+from skillwire.resolver.context import timestamp
 from skillwire.resolver.plan import compare_with_folder, hash_files
 from skillwire.resolver.references import reference_to
+from skillwire.resolver.review import compare_versions, inspect_files
 from skillwire.trust.archive import plan_files, read_archive
-from skillwire.trust.hidden_text import find_hidden
 from skillwire.wire.exchange import run_all, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.folder.manifest import Manifest
     from skillwire.model.ref import Files, SkillRef
     from skillwire.ports import SkillsFolder, SkillsFolderChange
     from skillwire.resolver.context import ResolveContext
@@ -45,27 +41,44 @@ if TYPE_CHECKING:
 #: An artifact's verified bytes, the digest of a large one in the blob store, single files, or the error.
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
-_SKILL_TOML: Final = "skill.toml"
-_NAMED: Final = 6  # hosts and secrets, or scripts, in one message
-_SCRIPTS: Final = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd")
+#: An inspected plan keeps as many bytes of files that an artifact in the cache has too.
+_KEPT_BYTES: Final = 8 * limits.MIB
 
 
-def inspect_plan(plan: InstallPlan, context: ResolveContext) -> Flow[None]:
-    """Fetch the first skills of a plan and report what is doubtful about them, before a person consents to them.
+def inspect_plan(
+    plan: InstallPlan, context: ResolveContext, folder: SkillsFolder, on_done: Callable[[], object] = lambda: None
+) -> Flow[InstallPlan]:
+    """Fetch the skills of a plan, report what is doubtful about them, and return the plan with a review of each.
 
-    An error is left to the installation: it happens again there.
+    An error is kept for the installation; of an origin without consent it may be missing leave, so it happens again.
     """
-    batch = [planned.skill for planned in plan.pending[:_AT_ONCE]]
-    fetched = yield from fetch_contents(batch, context)
+    lock = yield from work(folder.read_lock)
+    rows: dict[str, PlannedSkill] = {}
+    room = _KEPT_BYTES
 
-    def inspect() -> None:
-        for skill, content in zip(batch, fetched, strict=True):
-            with suppress(SkillwireError):
-                files = open_content(skill, content, context)
-                inspect_files(skill, files, context.report)
-                report_scripts(skill, files, context.report)
+    def inspect(batch: Sequence[PlannedSkill], fetched: Sequence[Fetched]) -> None:
+        nonlocal room
+        for planned, content in zip(batch, fetched, strict=True):
+            row = _with_digest(planned, content)
+            try:
+                files = open_content(row.skill, content, context)
+                locked = lock.skills.get(row.skill.name)
+                old_files = folder.read_files(locked) if locked is not None else ()
+                review = compare_versions(row.skill, files, locked, old_files, context.report)
+            except SkillwireError as error:
+                if row.skill.origin not in plan.unknown_origins:
+                    rows[row.skill.name] = row._replace(inspected=error)
+                continue
+            room -= sum(len(file.content) for file in (*review.files, *review.old_files))
+            if room < 0 and planned.skill.digest is not None:  # the cache has its artifact
+                review = review._replace(files=(), old_files=())
+            rows[row.skill.name] = row._replace(inspected=review)
 
-    yield from work(inspect)
+    for start in range(0, len(plan.pending), _AT_ONCE):
+        batch = plan.pending[start : start + _AT_ONCE]
+        fetched = yield from fetch_contents([row.skill for row in batch], context, on_done)
+        yield from work(partial(inspect, batch, fetched))
+    return plan._replace(skills=tuple(rows.get(row.skill.name, row) for row in plan.skills))
 
 
 def fetch_contents(
@@ -167,89 +180,6 @@ def _open_artifact(skill: SkillRef, content: bytes) -> Files:
         raise
 
 
-def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report what is doubtful about a skill's files, and its code. Raises when no agent could load the skill."""
-    manifest = _manifest_of(ref, files, report)
-    _check_loadable(ref, files, manifest, report)
-    _report_dangers(ref, files, report)
-    _report_code(ref, manifest, report)
-
-
-def _manifest_of(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Manifest | None:
-    content = next((file.content for file in files if file.path == _SKILL_TOML), None)
-    if content is None:
-        return None
-    from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
-
-    try:
-        return read_manifest(bytes(content), source=f"{ref.name}/{_SKILL_TOML}")[0]
-    except SkillwireError as error:
-        report(as_finding(error))
-        return None
-
-
-def _check_loadable(
-    ref: SkillRef, files: Files, manifest: Manifest | None, report: Callable[[Finding], object]
-) -> None:
-    """Check leniently that an agent can load the skill, that it is the one of the index, and that all of it shows."""
-    name = ref.name
-    content = next(file.content for file in files if file.path == _SKILL_MD)
-    source = f"{name}/{_SKILL_MD}"
-    stated = manifest.description if manifest is not None and manifest.name else None
-    skill_md = parse_skill_md(bytes(content), source=source, description=stated)
-    if skill_md.name != name:
-        message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
-        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
-    if ref.description and ref.description.split() != skill_md.description.split():
-        message = f"the index describes {name} in other words than its SKILL.md"
-        fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {_SKILL_MD}"
-        report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
-    if hidden := find_hidden(bytes(content).decode()):
-        number = sum(run.length for run in hidden)
-        message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
-        fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
-        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
-
-
-def _report_dangers(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report the first place of each danger in each file."""
-    for file in files:
-        reported = set[str]()
-        for code, message, place, _ in search_file(file.path, f"{ref.name}/{file.path}", bytes(file.content)):
-            if message not in reported:
-                reported.add(message)
-                fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {file.path}"
-                report(Finding(code, "warning", message, place, fix))
-
-
-def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Finding], object]) -> None:
-    """Report that an action contains code, and the hosts and secrets that it requests."""
-    if manifest is None or manifest.runtime is None:
-        return
-    asks = _some([*manifest.network, *manifest.secrets])
-    asks = f", and asks for {asks}" if asks else ""
-    message = f"{ref.name} is an action: its code would run when something calls it{asks}"
-    fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
-    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{ref.name}/{_SKILL_TOML}"), fix))
-
-
-def report_scripts(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report the scripts of a skill, which an agent may run."""
-    scripts = [
-        file.path
-        for file in files
-        if file.executable or file.path.lower().endswith(_SCRIPTS) or bytes(file.content[:2]) == b"#!"
-    ]
-    if scripts:
-        fix = f"Nothing was run. Read them first: skillwire cat {reference_to(ref)} {scripts[0]}"
-        message = f"{ref.name} contains scripts: {_some(scripts)}"
-        report(Finding("CODE_INSTALLED", "note", message, SourceLocation(ref.name), fix))
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (" and more" if len(names) > _NAMED else "")
-
-
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
@@ -287,8 +217,10 @@ def apply_install(
         staged = yield from work(lambda: _StagedSkills(plan, context, folder, change, overwrite=overwrite))
         for start in range(0, len(plan.pending), _AT_ONCE):
             batch = plan.pending[start : start + _AT_ONCE]
-            fetched = yield from fetch_contents([planned.skill for planned in batch], context, on_done)
-            yield from work(partial(staged.add_all, batch, fetched))
+            missing = [planned.skill for planned in batch if planned.content is None]
+            fetched = iter((yield from fetch_contents(missing, context, on_done)))
+            contents = [content if (content := planned.content) is not None else next(fetched) for planned in batch]
+            yield from work(partial(staged.add_all, batch, contents))
         yield from work(staged.commit)
     except BaseException:
         change.close()
@@ -336,15 +268,14 @@ class _StagedSkills:
             try:
                 name = planned.skill.name
                 files = open_content(planned.skill, content, self._context)
-                inspect_files(planned.skill, files, self._context.report)
+                if planned.inspected is None:
+                    inspect_files(planned.skill, files, self._context.report)
                 if planned.locked is not None and hash_files(files) != planned.locked.files:
                     place = SourceLocation(planned.skill.url)
                     raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
                 self._change.stage(name, files, planned.location)
                 before = self._lock.skills.get(name)
-                if planned.skill.git is not None and isinstance(content, bytes):
-                    planned = planned._replace(skill=planned.skill._replace(digest=Digest.of(content)))  # noqa: PLW2901  # known now
-                self._installed.append(_locked(planned, files, before, self._context))
+                self._installed.append(_locked(_with_digest(planned, content), files, before, self._context))
                 if before is not None:
                     now = {*planned.location.folders, *planned.location.links}
                     old = before.placement._replace(
@@ -372,6 +303,13 @@ class _StagedSkills:
         return InstallReport(
             tuple(self._installed), tuple(name for name in updated if name in names), unchanged, self._failed
         )
+
+
+def _with_digest(planned: PlannedSkill, content: Fetched) -> PlannedSkill:
+    """Return a skill of a Git repository with the digest of its packed files, which is known now."""
+    if planned.skill.git is None or not isinstance(content, bytes):
+        return planned
+    return planned._replace(skill=planned.skill._replace(digest=Digest.of(content)))
 
 
 def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, context: ResolveContext) -> LockedSkill:

@@ -101,6 +101,7 @@ class ResolveContext(NamedTuple):
         credentials: origin → value of ``Authorization``; each is sent to its origin only.
         offline: use the cache, however old, and nothing else.
         refresh: ask even when the cache holds a fresh answer.
+        min_age: seconds since its release that a version needs to be taken, unless it is locked or named exactly.
         clock: seconds since the epoch.
         report: called with each finding: what was skipped or is doubtful.
         trace: called with each attempt to read an index, in order.
@@ -123,6 +124,7 @@ class ResolveContext(NamedTuple):
     sources: tuple[str, ...] = ()
     offline: bool = False
     refresh: bool = False
+    min_age: float = 0.0
     trace: Callable[[Attempt], object] = lambda _: None
     addresses: Callable[[], AddressPolicy | None] = lambda: None
     explain: Callable[[SkillwireError], object] = lambda _: None

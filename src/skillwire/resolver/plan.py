@@ -25,6 +25,7 @@ from skillwire.model.ref import LOCAL, IndexedFile, Release, SkillRef
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding, is_version
 from skillwire.model.url import parse_url
+from skillwire.resolver.context import timestamp
 from skillwire.resolver.sources import GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
 from skillwire.resolver.sources.folder import load_local
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from skillwire.folder.review import SkillReview
     from skillwire.model.install import Lock, OriginRecord
     from skillwire.model.ref import Files
+    from skillwire.model.skill import FileContent
     from skillwire.ports import OriginBook, SkillsFolder
     from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
@@ -51,7 +54,8 @@ _RELEASE_SECONDS: Final = 5.0  # an installation from the cache waits no longer 
 class PlannedSkill(NamedTuple):
     """One skill of a plan, its places and agents.
 
-    ``locked`` is the row of the lock whose exact bytes must result, ``wanted`` the version or range that was asked for.
+    ``locked`` is the row of the lock whose exact bytes must result, ``wanted`` the version or range that was asked for,
+    ``inspected`` what an inspection found in its files, or why that failed.
     """
 
     skill: SkillRef
@@ -63,6 +67,14 @@ class PlannedSkill(NamedTuple):
     wanted: str = ""
     requires: Mapping[str, str] = {}  # requirement → name of the skill that meets it
     required_by: str = ""  # the chain of skills that led to it; empty for one that was asked for
+    inspected: SkillReview | SkillwireError | None = None
+
+    @property
+    def content(self) -> list[FileContent] | SkillwireError | None:
+        """The files that an inspection kept, or its error; None if they are to be fetched."""
+        if self.inspected is None or isinstance(self.inspected, SkillwireError):
+            return self.inspected
+        return list(self.inspected.files) or None
 
 
 class InstallPlan(NamedTuple):
@@ -174,6 +186,40 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[l
     flow = run_all([limit_time(look_up(skill), _RELEASE_SECONDS) for skill in skills], lambda: None)
     found = yield from flow
     return [known if isinstance(one, SkillwireError) else one for known, one in zip(skills, found, strict=True)]
+
+
+def is_old_enough(skill: SkillRef, context: ResolveContext) -> bool:
+    """Whether a version is as old as the setting ``min_age`` says. The age of one without a date is not known."""
+    published = skill.release.published if skill.release is not None else None
+    is_old = published is not None and published <= context.clock() - context.min_age
+    return is_old or not context.min_age or skill.is_local
+
+
+def too_young(skill: SkillRef) -> TrustError:
+    """Return the error for a version that is not old enough."""
+    published = skill.release.published if skill.release is not None else None
+    when = "its origin does not say when" if published is None else timestamp(published)
+    message = f"{skill.name} {skill.version or ''} was published too recently for min_age: {when}"
+    return TrustError("VERSION_TOO_YOUNG", message, place=SourceLocation(skill.origin))
+
+
+def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> Flow[list[UpdateComparison]]:
+    """Return comparisons whose latest version is old enough; ``young`` ones have no such version."""
+    if not context.min_age:
+        return list(rows)
+    changed = [row for row in rows if row.latest is not None and row.state in {"changed", "unverifiable"}]
+    undated = [row.latest._replace(release=None) for row in changed if row.latest is not None]
+    known = {one.name: one for one in (yield from with_releases(undated, context))}
+    found = []
+    for row in rows:
+        if row not in changed or row.latest is None:
+            found.append(row)
+            continue
+        old = [one for one in (known[row.locked.name], *row.others) if is_old_enough(one, context)]
+        error = row.error or too_young(known[row.locked.name])
+        young = row._replace(state="young", error=error)
+        found.append(row._replace(latest=old[0], others=tuple(old[1:])) if old else young)
+    return found
 
 
 def release_warning(skill: SkillRef) -> Finding | None:
@@ -308,13 +354,14 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
 class UpdateComparison(NamedTuple):
     """An installed skill and the origin's present one.
 
-    ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill.
+    ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill,
+    ``young`` if no other version is as old as the setting ``min_age`` says.
     ``others`` are lower versions that it could be updated to, the highest first; ``required_by`` tells which installed
     skills require another version than ``latest``. ``wanted`` is a version or range that updates stay in from now on.
     """
 
     locked: LockedSkill
-    state: Literal["current", "changed", "unverifiable", "gone", "unreachable"]
+    state: Literal["current", "changed", "unverifiable", "gone", "unreachable", "young"]
     latest: SkillRef | None = None
     error: SkillwireError | None = None
     others: tuple[SkillRef, ...] = ()

@@ -125,6 +125,12 @@ def _with_version(text: str, skill: str, version: str) -> Reference:
     return found._replace(text=text, lookups=lookups, fallback=(), version=version)
 
 
+def at_version(text: str, version: str) -> str:
+    """Return the reference ``text`` with ``version`` in place of its own."""
+    own = parse_reference(text).version
+    return f"{text.removesuffix(f'@{own}') if own else text}@{version}"
+
+
 def lan_capability(text: str) -> str | None:
     """Return the capability of a reference ``lan:CAPABILITY``; None for any other reference.
 

@@ -7,6 +7,7 @@ the user's own file. The docs and ``tests/unit/test_docs.py`` read the table.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import SourceLocation, UsageError
@@ -38,6 +39,22 @@ def _flag(value: object) -> bool:
     if isinstance(found, bool):
         return found
     raise ValueError("must be true or false")
+
+
+_SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_AGE: Final = re.compile(r"([0-9]{1,5})([mhdw])", re.ASCII)
+
+
+def _age(value: object) -> str:
+    if value == "" or (isinstance(value, str) and _AGE.fullmatch(value)):
+        return str(value)
+    raise ValueError("must be a whole number and m, h, d or w, such as 3d")
+
+
+def seconds_of_age(age: str) -> float:
+    """Return the seconds of the setting ``min_age``; 0 for an empty one."""
+    found = _AGE.fullmatch(age)
+    return float(found[1]) * _SECONDS[found[2]] if found else 0.0
 
 
 def _table(value: object) -> object:
@@ -81,6 +98,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "only_trusted": Setting(
         "SKILLWIRE_ONLY_TRUSTED", _flag, False, "refuse every other origin instead of asking", in_project=False
+    ),
+    "min_age": Setting(
+        "SKILLWIRE_MIN_AGE", _age, "", "age of a version, such as 3d, before it is taken unasked", in_project=False
     ),
     "allow": Setting(
         "SKILLWIRE_ALLOW", _texts, (), "private hosts and networks that may be connected to", in_project=False
@@ -128,6 +148,7 @@ class Settings(NamedTuple):
     registry: str = ""
     trusted_origins: tuple[str, ...] = ()
     only_trusted: bool = False
+    min_age: str = ""
     allow: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     install: str = "link"

@@ -1,4 +1,4 @@
-"""``skillwire add``: what a person sees before the question."""
+"""``skillwire add``: what a person sees before the question, and when nothing is fetched."""
 
 from typing import Any
 
@@ -7,39 +7,29 @@ import pytest
 from skillwire.cli import add
 from skillwire.cli.output import Output
 from skillwire.cli.progress import Progress
-from skillwire.resolver.apply import InstallReport
 from skillwire.resolver.plan import InstallPlan
 
 
 @pytest.mark.parametrize(
-    ("unknown", "consent", "terminal", "expected"),
+    ("unknown", "consent", "terminal", "is_fetched"),
     [
-        (("https://example.com",), False, True, ["inspect", "ask", "apply True"]),
-        (("https://example.com",), True, True, ["apply True"]),
-        (("https://example.com",), False, False, ["ask", "apply True"]),
-        ((), False, True, ["apply True"]),
+        (("https://example.com",), False, True, True),
+        (("https://example.com",), True, False, True),
+        (("https://example.com",), False, False, False),
+        ((), False, False, True),
     ],
 )
-def test_doubts_are_printed_before_consent_is_asked_for(monkeypatch, unknown, consent, terminal, expected):
+def test_a_skill_is_reviewed_before_consent_is_asked_for(monkeypatch, unknown, consent, terminal, is_fetched):
     done = []
 
     class Client:
-        root = "."
-
-        def inspect(self, _):
-            done.append("inspect")
-
-        def apply(self, _, *, consent, **__):
-            done.append(f"apply {consent}")
-            return InstallReport()
-
-    def confirm(_):
-        done.append("ask")
-        return True
+        def inspect(self, plan, *, consent, on_done):
+            on_done()
+            done.append(consent)
+            return plan
 
     monkeypatch.setattr(add, "has_terminal", lambda: terminal)
-    monkeypatch.setattr(add, "confirm", confirm)
     client: Any = Client()
     plan = InstallPlan((), unknown)
-    assert add.carry_out(client, Output(), Progress(shown=False), plan, consent=consent, overwrite=False) == 0
-    assert done == expected
+    assert add.inspect(client, Output(), Progress(shown=False), plan, consent=consent) is plan
+    assert done == [consent] * is_fetched

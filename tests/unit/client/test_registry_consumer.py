@@ -341,7 +341,12 @@ class TestRequirements:
         await consumer.client.update()
         assert (await consumer.versions())["notes"] == "1.2.0"
         await consumer.publish("diary", "1.1.0", requires=("notes@>=1.3",))
-        await consumer.client.update()
+        held = (await consumer.client.update()).failed
+        assert {name: error.code for name, error in held.items()} == dict.fromkeys(
+            ("diary", "notes"), "UPDATE_ASKS_MORE"
+        )
+        assert await consumer.versions() == {"diary": "1.0.0", "notes": "1.2.0"}
+        await consumer.client.update(accept=["diary"])
         assert await consumer.versions() == {"diary": "1.1.0", "notes": "1.3.0"}
         with pytest.raises(ConflictError, match="diary, which is installed, requires notes"):
             await consumer.client.add(f"{PLACE}/notes@1.0.0", overwrite=True)

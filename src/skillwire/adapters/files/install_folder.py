@@ -33,11 +33,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from skillwire import limits
 from skillwire.adapters.files import atomic
 from skillwire.adapters.files.atomic import release_lock, storage_error, storage_errors, take_lock, write_atomically
 from skillwire.errors import ConflictError, SourceLocation, StorageError, TrustError
 from skillwire.model.install import InstallLocation, Lock
-from skillwire.model.skill import Finding
+from skillwire.model.skill import FileContent, Finding
 from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
 
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import NoReturn
 
-    from skillwire.model.skill import FileContent
+    from skillwire.model.install import LockedSkill
+    from skillwire.model.ref import Files
 
 
 _LINK: Final = "is a link"
@@ -447,6 +449,19 @@ class FileSkillsFolder:
             if os.path.lexists(path) and not is_ours:
                 return {f"{folder}/{name}": "is not our link"}
         return found
+
+    def read_files(self, locked: LockedSkill) -> Files:
+        """Return the files of an installed skill that its lock names, as they are on disk; those that are there."""
+        found = []
+        for path in locked.files:
+            with contextlib.suppress(OSError, TrustError):
+                place = self.inside(f"{locked.placement.folders[0]}/{locked.name}/{path}")
+                with open(os.open(place, _READ), "rb") as file:  # noqa: PTH123  # from a handle, so that the flags hold
+                    state = os.fstat(file.fileno())
+                    if stat.S_ISREG(state.st_mode):
+                        content = file.read(limits.ARCHIVE_FILE_BYTES)
+                        found.append(FileContent(path, content, bool(state.st_mode & stat.S_IXUSR)))
+        return tuple(found)
 
     def missing_places(self, placement: InstallLocation, name: str) -> tuple[str, ...]:
         """Return each ``folder/name`` of ``placement`` without a copy or link."""

@@ -1,0 +1,214 @@
+"""What a person should know of skills before an agent reads them, and which updates need an answer first.
+
+:func:`inspect_files` reports doubts about one skill and returns what it may do. :func:`hold_back` takes out of a plan
+the updates that ask for more than the installed version, and those that replace a version under its own number, unless
+they were accepted.
+
+Trust: the files are hostile, even where their digest is right. Nothing of them is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError, first_of
+from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.review import KINDS, SkillReview, review_files
+from skillwire.model.digest import Digest
+from skillwire.model.install import LockedSkill
+from skillwire.model.requirement import parse_requirement
+from skillwire.model.skill import Finding, is_skill_name
+from skillwire.resolver.context import as_finding
+from skillwire.resolver.plan import hash_files
+from skillwire.resolver.references import reference_to
+from skillwire.trust.hidden_text import find_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from skillwire.folder.danger import FoundDanger
+    from skillwire.folder.manifest import Manifest
+    from skillwire.folder.review import Review
+    from skillwire.model.install import Lock
+    from skillwire.model.ref import Files, SkillRef
+    from skillwire.resolver.plan import InstallPlan, PlannedSkill
+
+
+_SKILL_MD: Final = "SKILL.md"
+_SKILL_TOML: Final = "skill.toml"
+_NAMED: Final = 6  # hosts and secrets, or values of a kind, in one message
+
+
+def compare_versions(
+    ref: SkillRef,
+    files: Files,
+    old: SkillRef | LockedSkill | None,
+    old_files: Files,
+    report: Callable[[Finding], object],
+) -> SkillReview:
+    """Return what a skill may do, and what the version before it may, if there is one; report what is doubtful."""
+    after = inspect_files(ref, files, report)
+    hashes = hash_files(files)
+    review = SkillReview(ref.name, ref.version, ref.digest or tree_digest(hashes), after, files)
+    if old is None or not old_files:
+        return review
+    old_hashes = hash_files(old_files)
+    published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been changed since
+    return review._replace(
+        old_version=old.version,
+        old_digest=old.digest or tree_digest(old_hashes),
+        before=review_files(ref.name, _in_order(old_files)),
+        old_files=old_files,
+        is_changed=hashes != old_hashes,
+        is_reused=hashes != published and ref.version == old.version is not None,
+    )
+
+
+def tree_digest(hashes: Mapping[str, str]) -> str:
+    """Return the digest of files without an artifact: over the sorted lines ``path NUL hex LF``. Spec: specs §1."""
+    lines = sorted(f"{path}\0{digest}\n" for path, digest in hashes.items())
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Review:
+    """Return what a skill may do, and report what is doubtful. Raises when no agent could load the skill."""
+    manifest = _manifest_of(ref, files, report)
+    _check_loadable(ref, files, manifest, report)
+    reported = set[tuple[str, str]]()
+
+    def report_danger(path: str, danger: FoundDanger) -> None:
+        """Report the first place of each danger in each file."""
+        if (path, danger.message) not in reported:
+            reported.add((path, danger.message))
+            fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {path}"
+            report(Finding(danger.code, "warning", danger.message, danger.place, fix))
+
+    review = review_files(ref.name, _in_order(files), report_danger)
+    _report_code(ref, manifest, report)
+    return review
+
+
+def _in_order(files: Files) -> Files:
+    return tuple(sorted(files, key=lambda file: (file.path != _SKILL_MD, file.path)))
+
+
+def _manifest_of(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Manifest | None:
+    content = next((file.content for file in files if file.path == _SKILL_TOML), None)
+    if content is None:
+        return None
+    from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
+
+    try:
+        return read_manifest(bytes(content), source=f"{ref.name}/{_SKILL_TOML}")[0]
+    except SkillwireError as error:
+        report(as_finding(error))
+        return None
+
+
+def _check_loadable(
+    ref: SkillRef, files: Files, manifest: Manifest | None, report: Callable[[Finding], object]
+) -> None:
+    """Check leniently that an agent can load the skill, that it is the one of the index, and that all of it shows."""
+    name = ref.name
+    content = next(file.content for file in files if file.path == _SKILL_MD)
+    source = f"{name}/{_SKILL_MD}"
+    stated = manifest.description if manifest is not None and manifest.name else None
+    skill_md = parse_skill_md(bytes(content), source=source, description=stated)
+    if skill_md.name != name:
+        message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
+        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
+    if ref.description and ref.description.split() != skill_md.description.split():
+        message = f"the index describes {name} in other words than its SKILL.md"
+        fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {_SKILL_MD}"
+        report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
+    if hidden := find_hidden(bytes(content).decode()):
+        number = sum(run.length for run in hidden)
+        message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
+        fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
+        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
+
+
+def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Finding], object]) -> None:
+    """Report that an action contains code, and the hosts and secrets that it requests."""
+    if manifest is None or manifest.runtime is None:
+        return
+    asks = first_of([*manifest.network, *manifest.secrets], _NAMED)
+    asks = f", and asks for {asks}" if asks else ""
+    message = f"{ref.name} is an action: its code would run when something calls it{asks}"
+    fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
+    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{ref.name}/{_SKILL_TOML}"), fix))
+
+
+def hold_back(
+    plan: InstallPlan, accepted: Collection[str], declined: Collection[str], lock: Lock
+) -> tuple[InstallPlan, dict[str, SkillwireError]]:
+    """Return the inspected plan without the updates that need an answer, and why each of these is held back.
+
+    ``accepted`` has names, and ``NAME@sha256:...`` for exact bytes. What requires a version that is held back, or was
+    ``declined``, is held back too.
+    """
+    place = SourceLocation("")
+    held: dict[str, SkillwireError] = {
+        name: TrustError("UPDATE_ASKS_MORE", f"{name} was declined", place=place) for name in declined
+    }
+    for row in plan.pending:
+        if error := _objection(row, accepted):
+            held[row.skill.name] = error
+    waiting = [row for row in plan.pending if row.skill.name not in held]
+    while found := next(((row, why) for row in waiting if (why := _depends(row, held, lock))), None):
+        row, why = found
+        held[row.skill.name] = TrustError("UPDATE_ASKS_MORE", why, place=SourceLocation(row.skill.origin))
+        waiting.remove(row)
+    return plan._replace(skills=tuple(row for row in plan.skills if row.skill.name not in held)), held
+
+
+def _depends(row: PlannedSkill, held: Collection[str], lock: Lock) -> str:
+    """Return how a planned skill and the installed version of a held one do not fit together; nothing if they do."""
+    name, version = row.skill.name, row.skill.version
+    for other in held:
+        installed = lock.skills.get(other)
+        for text, met in row.requires.items():
+            if met == other and (installed.version if installed else None) not in parse_requirement(text).versions:
+                return f"{name} {version} requires {text}, which is held back"
+        for text, met in installed.requires.items() if installed else ():
+            if met == name and version not in parse_requirement(text).versions:
+                return f"{other}, whose update is held back, requires {text}, not {version}"
+    return ""
+
+
+def _objection(row: PlannedSkill, accepted: Collection[str]) -> SkillwireError | None:
+    review, name = row.inspected, row.skill.name
+    if not isinstance(review, SkillReview) or f"{name}@{review.digest}" in accepted:
+        return None
+    place = SourceLocation(row.skill.origin)
+    if review.is_reused and not row.skill.is_local:
+        message = f"{name} {review.version} has other bytes than the installed {review.version}"
+        fix = f"Read skillwire diff {name}, then accept them: skillwire update {name} --accept {name}@{review.digest}"
+        return TrustError("VERSION_REUSED", message, place=place, fix=fix)
+    more = review.more
+    if not more or name in accepted:
+        return None
+    asks = "; ".join(f"{KINDS[kind]}: {first_of(values, _NAMED)}" for kind, values in more.items())
+    fix = f"Read skillwire diff {name}, then accept it: skillwire update {name} --accept {name}"
+    return TrustError(
+        "UPDATE_ASKS_MORE",
+        f"{name} {review.version or ''} asks for more: {asks}",
+        place=place,
+        fix=fix,
+        details={"more": more},
+    )
+
+
+def check_accepted(text: str) -> str:
+    """Return ``NAME`` or ``NAME@sha256:...``, as ``--accept`` takes it; raise ``USAGE`` for another form."""
+    name, at, digest = text.partition("@")
+    try:
+        if at:
+            Digest.parse(digest)
+        if is_skill_name(name):
+            return text
+    except ValidationError:
+        pass
+    fix = "Give the name of a skill, or NAME@sha256:... for exact bytes."
+    raise UsageError("USAGE", f"{ascii(text)[:120]} names no update", fix=fix)

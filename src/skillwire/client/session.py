@@ -46,7 +46,7 @@ from skillwire.resolver.plan import (
     check_release,
     compare_with_origins,
     conflicting,
-    is_old_enough,
+    meets_min_age,
     plan_install,
     plan_locked,
     ref_of_locked,
@@ -401,7 +401,7 @@ class ClientSession:
             found: Sequence[SkillRef] = yield from self.resolve(reference, refresh=True, is_typed=bool(references))
             found = found if choose is None else (yield from work(partial(choose, found)))
             for offered in found:
-                skill = yield from self._old_enough(offered, lock.skills.get(offered.name), version)
+                skill = yield from self._with_min_age(offered, lock.skills.get(offered.name), version)
                 known = skills.get(skill.name, skill)
                 if any(getattr(known, fact) != getattr(skill, fact) for fact in ("origin", "url", "digest", "git")):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
@@ -414,18 +414,18 @@ class ClientSession:
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
         return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock, copy=copy))
 
-    def _old_enough(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:
+    def _with_min_age(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:
         """Return ``skill``, or its highest version that is old enough; raise ``VERSION_TOO_YOUNG`` without one."""
         is_exact = is_version(wanted) or wanted.startswith("sha256:") or (skill.git and wanted == skill.git.commit)
         is_locked = locked is not None and skill.digest is not None and locked.digest == skill.digest
-        if is_exact or is_locked or is_old_enough(skill, self.context):
+        if is_exact or is_locked or meets_min_age(skill, self.context):
             return skill
         versions = (yield from self.versions(skill)) if skill.index_url or skill.git else []
         listed = next((one for one in versions if one.digest == skill.digest), skill)
-        if is_old_enough(listed, self.context):
+        if meets_min_age(listed, self.context):
             return skill
         for other in usable_versions(versions, wanted):
-            if is_old_enough(other, self.context):
+            if meets_min_age(other, self.context):
                 self.context.report(as_finding(too_young(listed)))
                 return other
         raise too_young(listed)

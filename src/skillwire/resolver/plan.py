@@ -188,7 +188,7 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[l
     return [known if isinstance(one, SkillwireError) else one for known, one in zip(skills, found, strict=True)]
 
 
-def is_old_enough(skill: SkillRef, context: ResolveContext) -> bool:
+def meets_min_age(skill: SkillRef, context: ResolveContext) -> bool:
     """Whether a version is as old as the setting ``min_age`` says. The age of one without a date is not known."""
     published = skill.release.published if skill.release is not None else None
     is_old = published is not None and published <= context.clock() - context.min_age
@@ -215,7 +215,7 @@ def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> 
         if row not in changed or row.latest is None:
             found.append(row)
             continue
-        old = [one for one in (known[row.locked.name], *row.others) if is_old_enough(one, context)]
+        old = [one for one in (known[row.locked.name], *row.others) if meets_min_age(one, context)]
         error = row.error or too_young(known[row.locked.name])
         young = row._replace(state="young", error=error)
         found.append(row._replace(latest=old[0], others=tuple(old[1:])) if old else young)

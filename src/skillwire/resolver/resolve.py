@@ -17,7 +17,7 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageErr
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import NAMED, Rung
-from skillwire.resolver.plan import is_old_enough, ref_of_locked
+from skillwire.resolver.plan import meets_min_age, ref_of_locked
 from skillwire.resolver.references import parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
@@ -180,11 +180,11 @@ class DependencySources:
             found = yield from open_source(FOLDER, self._context).resolve(lookup._replace(url=path))
         elif every and lookup.source == AGENT_SKILLS:
             versions = usable_versions((yield from AgentSkills(self._context).versions(lookup)))
-            found = [one for one in versions if is_old_enough(one, self._context)]
+            found = [one for one in versions if meets_min_age(one, self._context)]
         else:
             known = yield from self._read(lookup)
             named = [one for one in known if one.name == (lookup.name or "").rpartition("/")[2]]
-            found = [one for one in named if is_old_enough(one, self._context)]
+            found = [one for one in named if meets_min_age(one, self._context)]
         locked = self._installed.get(str(lookup.name))
         is_installed = locked is not None and any(one.origin == locked.origin for one in found)
         return [ref_of_locked(locked, self._context.root), *found] if locked is not None and is_installed else found

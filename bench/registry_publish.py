@@ -3,8 +3,9 @@
 A skill of 20 kB that does not compress is published again and again over one kept connection, each time under another
 name, to ours (``skillwire serve --registry``), to ``docker-registry`` 2.8 (a layer and its manifest) and to
 ``pypiserver`` (an upload form). Ours reads the archive, checks it by the strict rules, stores it and its audit
-entry, and has all of it on the disk before it answers (fsync); the others store what came, and leave it to the system
-when it is on the disk. Compared are publications a second, in turns. The store alone is measured, too: 1,000
+entry, and has all of it on the disk before it answers (fsync); the others check nothing, and pypiserver leaves it to
+the system when a file is on the disk. So a second pypiserver syncs each file and its folder. Compared are publications
+a second, in turns, one at a time and from eight connections. The store alone is measured, too: 1,000
 publications at once, which it commits in groups (goal: 1,000 a second).
 
 Needs docker-registry (Debian) and pypi-server (``pip install pypiserver``), or the path of it in ``PYPI_SERVER``.
@@ -26,6 +27,8 @@ import sys
 import tarfile
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,12 +41,25 @@ from skillwire.registry.packages import Actor, Registry
 from skillwire.server.uploads import read_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ROUNDS: Final = 7
 EACH: Final = 40
 SIZE: Final = 20_000
 STORED: Final = 1_000
+AT_ONCE: Final = 8
+SYNCED: Final = """
+import os
+import pypiserver.backend as backend
+write = backend.write_file
+def write_and_sync(stream, path):
+    write(stream, path)
+    for place in (path, path.parent):
+        handle = os.open(place, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+backend.write_file = write_and_sync
+"""
 MANIFEST: Final = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER: Final = """
 version: 0.1
@@ -68,8 +84,13 @@ def make_archive(name: str) -> bytes:
 
 def send(connection: HTTPConnection, method: str, path: str, body: bytes, fields: dict[str, str]) -> dict[str, str]:
     """Send a request; return the header fields of the answer."""
-    connection.request(method, path, body, fields)
-    answer = connection.getresponse()
+    try:
+        connection.request(method, path, body, fields)
+        answer = connection.getresponse()
+    except ConnectionError:  # the server closed it while others were measured
+        connection.close()
+        connection.request(method, path, body, fields)
+        answer = connection.getresponse()
     told = answer.read()
     assert answer.status in {200, 201, 202}, (answer.status, told)
     return {name.lower(): value for name, value in answer.getheaders()}
@@ -117,8 +138,8 @@ def pypi(connection: HTTPConnection) -> Callable[[str, bytes], object]:
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int, **environment: str) -> Iterator[HTTPConnection]:
-    """Run a server; give a connection to it."""
+def running(command: list[str], port: int, **environment: str) -> Iterator[list[HTTPConnection]]:
+    """Run a server; give connections to it."""
     variables = {**os.environ, **environment}
     process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -128,7 +149,7 @@ def running(command: list[str], port: int, **environment: str) -> Iterator[HTTPC
                 connection.connect()
                 break
             time.sleep(0.05)
-        yield connection
+        yield [connection, *(HTTPConnection("127.0.0.1", port) for _ in range(AT_ONCE - 1))]
     finally:
         process.terminate()
         process.wait()
@@ -140,13 +161,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def rate(publish: Callable[[str, bytes], object]) -> float:
-    """Return publications a second."""
+def rate(publishers: Sequence[Callable[[str, bytes], object]]) -> float:
+    """Return publications a second, of as many at a time as there are connections."""
     archives = [(name, make_archive(name)) for name in (f"skill-{next(_numbers)}" for _ in range(EACH))]
-    began = time.perf_counter()
-    for name, archive in archives:
-        publish(name, archive)
-    return EACH / (time.perf_counter() - began)
+
+    def publish_some(number: int) -> None:
+        for name, archive in archives[number :: len(publishers)]:
+            publishers[number](name, archive)
+
+    with ThreadPoolExecutor(len(publishers)) as pool:
+        began = time.perf_counter()
+        list(pool.map(publish_some, range(len(publishers))))
+        return EACH / (time.perf_counter() - began)
 
 
 async def prepare() -> str:
@@ -177,37 +203,36 @@ def main() -> None:
         stored = [asyncio.run(store_rate()) for _ in range(3)]
         close_databases()
         (folder / "server.toml").write_text("[rate_limit]\nprincipal_per_minute = 1000000\nprincipal_burst = 1000000\n")
-        (folder / "packages").mkdir()
-        ports = [free_port() for _ in range(3)]
+        for name in ("packages", "synced", "patch"):
+            (folder / name).mkdir()
+        (folder / "patch" / "sitecustomize.py").write_text(SYNCED)
+        ports = [free_port() for _ in range(4)]
         (folder / "docker.yml").write_text(DOCKER.format(folder=folder / "docker", port=ports[1]))
         options = ("--registry", "--config", str(folder / "server.toml"), "--no-access-log", "--port", str(ports[0]))
         commands = (
             our_program("serve", *options),
             ["docker-registry", "serve", str(folder / "docker.yml")],
-            [
-                pypi_server,
-                "run",
-                "-p",
-                str(ports[2]),
-                "-i",
-                "127.0.0.1",
-                "-P",
-                ".",
-                "-a",
-                ".",
-                str(folder / "packages"),
-            ],
+            *(
+                [pypi_server, "run", "-p", str(port), "-i", "127.0.0.1", "-P", ".", "-a", ".", str(folder / name)]
+                for port, name in zip(ports[2:], ("packages", "synced"), strict=True)
+            ),
         )
-        connections = [
-            stack.enter_context(running(command, port)) for command, port in zip(commands, ports, strict=True)
+        patches: tuple[dict[str, str], ...] = ({}, {}, {}, {"PYTHONPATH": str(folder / "patch")})
+        opened = [
+            stack.enter_context(running(command, port, **patch))
+            for command, port, patch in zip(commands, ports, patches, strict=True)
         ]
-        publish = (ours(connections[0], token), docker(connections[1]), pypi(connections[2]))
+        ways: tuple[Callable[[HTTPConnection], Callable[[str, bytes], object]], ...]
+        ways = (partial(ours, token=token), docker, pypi, pypi)
+        publish = [[way(one) for one in connections] for way, connections in zip(ways, opened, strict=True)]
         for one in publish:
             rate(one)
-        rates = [[rate(one) for one in publish] for _ in range(rounds)]
-        for number, (peer, goal) in enumerate((("docker-registry", 3), ("pypiserver", 5)), 1):
-            mine, theirs = [row[0] for row in rates], [row[number] for row in rates]
-            compare("publish a skill of 20 kB", mine, theirs, Goal("at least", goal), peer=peer, unit="a second")
+        peers = (("docker-registry", 3), ("pypiserver", 5), ("pypiserver that syncs", 5))
+        for title, at_once in (("publish a skill of 20 kB", 1), (f"publish {AT_ONCE} skills at a time", AT_ONCE)):
+            rates = [[rate(one[:at_once]) for one in publish] for _ in range(rounds)]
+            for number, (peer, goal) in enumerate(peers, 1):
+                mine, theirs = [row[0] for row in rates], [row[number] for row in rates]
+                compare(title, mine, theirs, Goal("at least", goal), peer=peer, unit="a second")
         compare(
             "publish at once, the store alone",
             stored,

@@ -337,7 +337,8 @@ class CatalogService:
             else:
                 self._wait()
                 self._again.set()
-            trim_memory()
+            if not self._again.is_set():  # else the next refresh does: it stops all threads for many milliseconds
+                trim_memory()
         self.folders.save()
 
     def _interrupt(self, reason: str) -> bool:

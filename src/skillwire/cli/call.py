@@ -26,6 +26,7 @@ from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustE
 from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.resolver.sources.lan import provider_label
 from skillwire.trust.guarded_json import load_json
+from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,7 +149,7 @@ class CallCommand(click.Command):
     "--timeout",
     type=Duration(),
     metavar="TIME",
-    help="Time limit, such as 30s, of each look-up and of the call; the skill receives it.",
+    help="Time limit, such as 30s, of look-ups and call together; the skill receives the rest.",
 )
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Priority of the execution.")
 @click.option("--trace-id", metavar="ID", help="Trace ID that identifies the call across systems.")
@@ -211,9 +212,11 @@ def command(
             execution, more = _call_lan(output, progress, client, capability, call, use_unverified=use_unverified)
     else:
         with open_client(output, references=[reference], token=token, progress=progress) as client:
+            limit = TimeLimit(timeout)
             with progress.during("reading"):
                 skill = client.show(reference, timeout=timeout)
                 parameters, media_type = _accepted_inputs(skill)
+            call = call._replace(arguments={**arguments, "timeout": limit.left()})
             execution = Call(output, progress, skill, call).make(parameters, media_type)
     if execution is None:
         return
@@ -324,7 +327,7 @@ def _call_lan(
                 seconds = providers.lookup_seconds()
                 skill = client.lan.skill(one, use_unverified=use_unverified, timeout=seconds)
                 parameters, media_type = _accepted_inputs(skill)
-            arguments: CallArguments = {**request.arguments, "timeout": providers.left()}
+            arguments: CallArguments = {**request.arguments, "timeout": providers.limit.left()}
             call = Call(output, progress, skill, request._replace(arguments=arguments))
             execution = call.make(parameters, media_type)
         except SkillwireError as error:

@@ -81,7 +81,8 @@ def command(
     with open_client(output, references=() if lan else origins, progress=progress, **network) as client:
         with progress.waiting("asking the local network") if lan else progress.during("reading"):
             hits = client.find(words, origins, capability_type=capability_type)
-        rungs, may_use = client.rungs, lan and client.lan.settings.use_unverified
+        rungs = client.rungs
+        may_use = any(skill.ref.lan for skill, _ in hits) and client.lan.settings.use_unverified
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
@@ -115,7 +116,11 @@ def _count_others(output: Output, number: int, limit: int) -> None:
 def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
     has_types = any(ref.shared or ref.rpc for ref in refs)
-    facts = [[ref.version or "-", *([_type_and_access(ref)] if has_types else [])] for ref in refs]
+    is_live = all(ref.freshness == "live" for ref in refs)
+    facts = [
+        [ref.version or "-", *([_type_and_access(ref)] if has_types else []), *([] if is_live else [ref.freshness])]
+        for ref in refs
+    ]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
     if room >= _ROOM:

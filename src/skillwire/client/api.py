@@ -13,7 +13,7 @@ from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
-from skillwire.wire.exchange import limit_time
+from skillwire.wire.exchange import TimeLimit, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -67,8 +67,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> AsyncRemoteSkill:
+        limit = TimeLimit(timeout)
         ref = await self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
-        return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
+        return AsyncRemoteSkill(ref, self._session, self._runner, limit.left())
 
     async def which(self, reference: str, *, explain: bool = False) -> Resolution:
         return await self._runner.run(self._session.which(reference, explain=explain))
@@ -168,7 +169,10 @@ class AsyncClient(ClientBase[AsyncRunner]):
     ) -> RemoteExecution:
         if (capability := lan_capability(reference)) is not None:
             return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return await (await self.show(reference, timeout=options.get("timeout"))).call(inputs, **options)
+        limit = TimeLimit(options.get("timeout"))
+        skill = await self.show(reference, timeout=limit.seconds)
+        options["timeout"] = limit.left()
+        return await skill.call(inputs, **options)
 
     async def execution(self, execution: str) -> RemoteExecution:
         return await self._runner.run(self._session.calls.status(execution))

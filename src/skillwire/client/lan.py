@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
-from skillwire.wire.exchange import limit_time, seconds_of
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Lan:
         self, capability: str, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> Providers:
         """Return the providers of a capability, in call order; :meth:`next_provider` looks for them."""
-        return self._flows.providers(capability, use_unverified=use_unverified, seconds=seconds_of(timeout))
+        return self._flows.providers(capability, use_unverified=use_unverified, timeout=timeout)
 
     def next_provider(self, providers: Providers) -> SkillRef:
         """Return the provider to call next: of the network, then of the SkillCenter, then of the cache.
@@ -214,7 +214,7 @@ class AsyncLan:
     async def providers(
         self, capability: str, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> Providers:
-        return self._flows.providers(capability, use_unverified=use_unverified, seconds=seconds_of(timeout))
+        return self._flows.providers(capability, use_unverified=use_unverified, timeout=timeout)
 
     async def next_provider(self, providers: Providers) -> SkillRef:
         return await self._runner.run(providers.next())

@@ -40,7 +40,7 @@ from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources.center import search_center
 from skillwire.resolver.sources.lan import Providers, answers, http_url, matching, no_answer, ref_of, unverified
-from skillwire.wire.exchange import Work, work
+from skillwire.wire.exchange import TimeLimit, Work, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -409,12 +409,11 @@ class LanFlows:
     def _ask_cache(self, query: Query, seconds: float, *, asks_lan: bool, asks_center: bool) -> Flow[list[SkillRef]]:
         del seconds
         skills = (yield from work(self.memory.skills)) if asks_lan else []
-        if found := answers(skills, query):
-            return [ref_of(skill) for skill in found]
-        if not asks_center:
-            return []
-        kept = self._context._replace(offline=True, report=lambda _: None)
-        return (yield from search_center(self.settings, query, kept))
+        found = [ref_of(skill) for skill in answers(skills, query)]
+        if asks_center:
+            kept = self._context._replace(offline=True, report=lambda _: None)
+            found += yield from search_center(self.settings, query, kept)
+        return found
 
     async def _ask(
         self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
@@ -478,14 +477,13 @@ class LanFlows:
         rungs = self.rungs(Query(name=name), asks_lan=asks_lan)
         return [one if one.ask is None else one._replace(ask=partial(read_first, one.ask)) for one in rungs]
 
-    def providers(self, capability: str, *, use_unverified: bool | None, seconds: float | None = None) -> Providers:
+    def providers(self, capability: str, *, use_unverified: bool | None, timeout: float | None = None) -> Providers:
         """Return the providers of a capability, or the skills of that name; nothing is asked yet."""
-        may_be = self.uses_unverified(use_unverified)
+        may_be, limit = self.uses_unverified(use_unverified), TimeLimit(timeout)
         enough = one_provider(self.settings.figures, use_unverified=may_be)
         rungs = self.rungs(Query(capabilities=(capability,), name=capability), enough)
-        climb = self.ladder.climb("", rungs, seconds)
-        clock = self.ladder.clock
-        return Providers(capability, climb, use_unverified=may_be, clock=clock, seconds=seconds)
+        climb = self.ladder.climb("", rungs, limit.seconds)
+        return Providers(capability, climb, use_unverified=may_be, limit=limit)
 
     def request_scene(
         self, scene: str, capabilities: Names, *, join: bool, use_unverified: bool | None

@@ -63,7 +63,7 @@ from skillwire.resolver.settings import seconds_of_age
 from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
-from skillwire.wire.exchange import limit_time, seconds_of, work
+from skillwire.wire.exchange import limit_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -345,8 +345,8 @@ class ClientSession:
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
     ) -> Flow[RemoteExecution]:
         """Call the first healthy provider of a capability on the local network, or the next if that one fails."""
-        seconds = seconds_of(options.get("timeout"))
-        providers = self.lan.providers(capability, use_unverified=use_unverified, seconds=seconds)
+        timeout = options.get("timeout")
+        providers = self.lan.providers(capability, use_unverified=use_unverified, timeout=timeout)
         while True:
             one = yield from providers.next()
             stage: Stage = "reading"
@@ -356,7 +356,7 @@ class ClientSession:
                     self.lan.read(one, use_unverified=use_unverified), providers.lookup_seconds()
                 )
                 descriptor = yield from limit_time(self.describe(ref), providers.lookup_seconds())
-                options = {**options, "timeout": providers.left()}
+                options = {**options, "timeout": providers.limit.left()}
                 stage = "checking"
                 prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
                 is_safe = prepared.method == "GET"

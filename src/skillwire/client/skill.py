@@ -8,7 +8,7 @@ from skillwire.client.runner import documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.trust.paths import check_path
-from skillwire.wire.exchange import limit_time
+from skillwire.wire.exchange import TimeLimit, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,9 @@ class SkillFlows:
         return (yield from self._session.prepare_call(self._ref, descriptor, inputs, options))
 
     def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
+        limit = TimeLimit(options.get("timeout"))
         descriptor = yield from self._known_descriptor()
+        options["timeout"] = limit.left()
         return (yield from self._session.call(self._ref, descriptor, inputs, options))
 
     def _fetch_files(self) -> Flow[Files]:

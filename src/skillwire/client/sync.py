@@ -9,7 +9,7 @@ from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
-from skillwire.wire.exchange import limit_time
+from skillwire.wire.exchange import TimeLimit, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -90,14 +90,15 @@ class Client(ClientBase[SyncRunner]):
         """Return the one skill that ``reference`` names: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
         With ``both``, Skill Sharing is asked even where Agent Skills Discovery lists the skill, and fills ``shared``.
-        The requests of this end within ``timeout`` seconds, and so do those for its descriptor.
+        The requests of this and those for its descriptor end within ``timeout`` seconds together.
 
         Raises:
             UsageError: ``REFERENCE`` for several skills, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with similar names. Otherwise as :meth:`index`.
         """
+        limit = TimeLimit(timeout)
         ref = self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
-        return RemoteSkill(ref, self._session, self._runner, timeout)
+        return RemoteSkill(ref, self._session, self._runner, limit.left())
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Return what ``reference`` names and why: every index asked, trust, what is installed; errors are part of it.
@@ -302,7 +303,7 @@ class Client(ClientBase[SyncRunner]):
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
             timeout: seconds that it may take; the provider gets it too. The execution may still run afterwards:
-                ``is_final`` says so, and :meth:`result` goes on waiting. Index and descriptor are given up after it.
+                ``is_final`` says so, and :meth:`result` goes on waiting. It includes the time for index and descriptor.
             priority: ``low``, ``normal`` or ``high``.
             trace_id: identifies it across systems.
             idempotency_key: executes it once, however often this is called; by default a new one each time.
@@ -320,7 +321,10 @@ class Client(ClientBase[SyncRunner]):
         """
         if (capability := lan_capability(reference)) is not None:
             return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return self.show(reference, timeout=options.get("timeout")).call(inputs, **options)
+        limit = TimeLimit(options.get("timeout"))
+        skill = self.show(reference, timeout=limit.seconds)
+        options["timeout"] = limit.left()
+        return skill.call(inputs, **options)
 
     def execution(self, execution: str) -> RemoteExecution:
         """Return an execution's status and output, by its id, when it was called here, or its status URL.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: How a rung ended, what it found, and its error.
 _Result: TypeAlias = "tuple[RungTrace, list[T], SkillwireError | None]"
+_NO_TIME: Final = "no time is left"
 _PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
 _LONGEST_PAUSE: Final = 1.0
 _HEDGE_STEP: Final = 0.005  # seconds between two looks at the rung before
@@ -91,6 +92,10 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     OFF = "off"
     NOT_REACHED = "not reached"
+
+
+#: Outcomes of rungs that leave the answer a negative one; after a failure the next question may be answered.
+_NEGATIVE: Final = frozenset({Outcome.NOTHING, Outcome.TIMEOUT, Outcome.OFF})
 
 
 class Rung(NamedTuple, Generic[T]):
@@ -245,7 +250,7 @@ class Climb(Generic[T]):
             for rung in [rung for rung in self._waiting if rung.is_always]:
                 self._waiting.remove(rung)
                 found = [*found, *self._take(*(yield from self._ask(rung)))]
-        elif not (self._has_found or is_over):
+        elif not (self._has_found or is_over) and all(trace.outcome in _NEGATIVE for trace in self._traces):
             self._ladder.keep_negative(self._question, self)
         if not found and self._errors:
             raise self._failure()
@@ -269,7 +274,7 @@ class Climb(Generic[T]):
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:
-            return RungTrace(rung.name, Outcome.NOT_REACHED, reason="no time is left"), [], None
+            return RungTrace(rung.name, Outcome.NOT_REACHED, reason=_NO_TIME), [], None
         failure: SkillwireError | None = None
         found: list[T] = []
         attempts = 0
@@ -353,7 +358,7 @@ class Climb(Generic[T]):
         if "rungs" in error.details:
             return error
         message = error.message
-        if len(tried := [str(trace) for trace in self.traces if trace.attempts]) > 1:
+        if len(tried := [str(trace) for trace in self.traces if trace.attempts or trace.reason == _NO_TIME]) > 1:
             message = f"{message}; tried: {', '.join(tried)}"
         details = {**error.details, "rungs": [trace._asdict() for trace in self.traces]}
         described = type(error)(error.code, message, place=error.place, fix=error.fix, details=details)

@@ -55,7 +55,8 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     if not rungs:
         message = f"{reference.name} is a bare name, and no sources are configured"
         raise UsageError("NO_SOURCES", message, details={"name": reference.name})
-    question = "" if context.refresh else (reference.text, *context.sources)
+    credentials = frozenset(context.credentials.items())  # after a login the answer may be another one
+    question = "" if context.refresh else (reference.text, credentials, context.offline)
     climb = context.open_ladder().climb(question, rungs)
     try:
         found = yield from climb.next()

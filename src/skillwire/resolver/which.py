@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
+from skillwire.resolver.ladder import NAMED, Outcome
 from skillwire.resolver.lockfile import find_deviations
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
@@ -106,6 +107,7 @@ def which(
         origin = found[0].origin
         record = yield from work(partial(context.origins.look_up, origin))
         standing = OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
+    won = next((one.name for one in rungs if one.outcome is Outcome.FOUND), NAMED)
     lock = yield from work(folder.read_lock)
     here = []
     for skill in found:
@@ -117,7 +119,7 @@ def which(
     return Resolution(
         reference.text,
         tuple(found),
-        _why(reference, found, context),
+        _why(reference, found, context) if won == NAMED else f"{won} is the first source that has it",
         _steps(attempts, addresses),
         tuple(others),
         _steps(beyond, addresses),

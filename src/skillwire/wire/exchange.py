@@ -183,6 +183,28 @@ def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]
     return result
 
 
+class TimeLimit:
+    """A time limit for several steps together, from now on; raises ``USAGE`` for a malformed one.
+
+    The first tenth of it is not counted, so that a provider gets the limit as it was given after quick look-ups.
+    """
+
+    def __init__(self, timeout: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self._clock, self._started = seconds_of(timeout), clock, clock()
+
+    def left(self) -> float | None:
+        """Return the seconds for the next step, at least a tenth; None without a limit."""
+        if self.seconds is None:
+            return None
+        spent = self._clock() - self._started
+        return self.seconds if spent < self.seconds / 10 else max(self.seconds - spent, _SHORTEST)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self.seconds is not None and self._clock() - self._started >= self.seconds
+
+
 def seconds_of(timeout: float | None) -> float | None:
     """Return ``timeout``; raise ``USAGE`` outside its range."""
     given: object = timeout  # untyped programs may pass anything

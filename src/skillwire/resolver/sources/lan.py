@@ -21,19 +21,18 @@ from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.ladder import Climb, Query
     from skillwire.resolver.sources import Lookup
-    from skillwire.wire.exchange import Flow
+    from skillwire.wire.exchange import Flow, TimeLimit
 
 Stage = Literal["reading", "checking", "calling"]
 
 _NAMED: Final = 5  # reasons in one message
-_LEAST: Final = 0.1  # seconds
 _UNVERIFIED_FIX: Final = (
     "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
     "everyone on this network, give --unverified, or use_unverified=True in a program."
@@ -146,8 +145,7 @@ class Providers:
         capability: or the name of a skill.
         climb: finds them.
         use_unverified: use skills without a certified key.
-        clock: monotonic seconds.
-        seconds: for all of them together.
+        limit: for all of them together.
     """
 
     def __init__(
@@ -156,13 +154,11 @@ class Providers:
         climb: Climb[SkillRef],
         *,
         use_unverified: bool,
-        clock: Callable[[], float],
-        seconds: float | None = None,
+        limit: TimeLimit,
     ) -> None:
         self.capability, self.climb = capability, climb
         self.passed: list[SkippedProvider] = []
-        self._use_unverified, self._clock = use_unverified, clock
-        self._seconds, self._end = seconds, None if seconds is None else clock() + seconds
+        self.limit, self._use_unverified = limit, use_unverified
         self._waiting: list[SkillRef] = []
         self._seen: set[tuple[str, str]] = set()
 
@@ -183,9 +179,9 @@ class Providers:
             self._add(found)
             if not self._waiting and len(self.passed) > passed:
                 self.climb.reject(self._exhausted())
-        if self._end is not None and self._clock() >= self._end:
+        if self.limit.is_over:
             reasons = "".join(f"; {one.reason}" for one in self.passed[:_NAMED])
-            raise FetchError("TIMEOUT", f"no provider could be called within {self._seconds:g} s{reasons}")
+            raise FetchError("TIMEOUT", f"no provider could be called within {self.limit.seconds:g} s{reasons}")
         return self._waiting.pop(0)
 
     def _add(self, found: Iterable[SkillRef]) -> None:
@@ -215,14 +211,10 @@ class Providers:
         message = f"none of the {count} skills that offer {self.capability} could be called: {reasons}{more}"
         return FetchError("DISC_006", message, fix=fix)
 
-    def left(self) -> float | None:
-        """Return the seconds that are left for the next provider, at least a tenth; None without a limit."""
-        return None if self._end is None else max(self._end - self._clock(), _LEAST)
-
     def lookup_seconds(self) -> float:
         """Return how long a document of the last :meth:`next` may take: a few seconds while another one is known."""
         bound = limits.CALL_LOOKUP_SECONDS if self._waiting else limits.CALL_LAST_LOOKUP_SECONDS
-        return min(self.left() or bound, float(bound))
+        return min(self.limit.left() or bound, float(bound))
 
     def failed(self, ref: SkillRef, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
         """Skip a provider that could not be called; raise ``error`` where the next must not be called.

@@ -190,7 +190,9 @@ class _Answers:
         def find() -> bytes:
             return self._encode(context, index.search(asked, revision.number, revision.search.rank))
 
-        return json_response(await asyncio.to_thread(find))
+        # Clients keep it for when the SkillCenter does not answer. Spec: SDP §13.2 (skillCenter.cache).
+        fields = {"Cache-Control": context.view.cache.value}
+        return json_response(await asyncio.to_thread(find), 200, JSON, **fields)
 
     def _encode(self, context: RequestContext, page: SearchPage) -> bytes:
         skills = context.view.usable.skills

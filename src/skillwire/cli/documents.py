@@ -140,7 +140,7 @@ class FileObject(TypedDict):
     executable: Annotated[bool, "Whether it is executable"]
 
 
-ArtifactType = Literal["skill-md", "archive", "files", "folder", "none"]
+ArtifactType = Literal["skill-md", "archive", "files", "folder", "git", "none"]
 
 
 class ReleaseObject(VersionObject):

@@ -25,7 +25,7 @@ from skillwire.cli.options import (
     utc_time,
 )
 from skillwire.cli.output import bold, dim, output_options, warning
-from skillwire.errors import TrustError, UsageError
+from skillwire.errors import NotFoundError, TrustError, UsageError
 from skillwire.model.ref import BLOB, Release
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import reference_to
@@ -129,6 +129,7 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
 @click.command()
 @click.argument("reference", metavar="REF")
 @click.option("--body", is_flag=True, help="Level 2: print the instructions, SKILL.md without its frontmatter.")
+@click.option("--versions", "lists_versions", is_flag=True, help="List the versions only.")
 @click.option("--files", is_flag=True, help="Level 3: list the files; print one with skillwire cat.")
 @click.option(
     "--descriptor", is_flag=True, help="Print its Skill Descriptor: endpoint, inputs, output, authentication."
@@ -137,7 +138,14 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
 @refresh_option
 @output_options
 def command(
-    *, output: Output, reference: str, body: bool, files: bool, descriptor: bool, **network: Unpack[NetworkOptions]
+    *,
+    output: Output,
+    reference: str,
+    body: bool,
+    lists_versions: bool,
+    files: bool,
+    descriptor: bool,
+    **network: Unpack[NetworkOptions],
 ) -> None:
     """Inspect the skill REF before loading it.
 
@@ -155,7 +163,7 @@ def command(
             is_described = skill.rpc is None and (descriptor or skill.ref.is_only_described)
             described = skill.descriptor() if is_described else None
             at_endpoint = skill.described() if skill.rpc is not None else None
-            versions = [] if body or files else skill.versions()
+            versions = [] if body or files else _versions(skill, are_required=lists_versions)
         content: ShowDocument = {
             "schema": "skillwire/show/1",
             "skill": ref_object(skill.ref),
@@ -173,11 +181,11 @@ def command(
                 [file["path"], f"{file['size']:,} bytes", "executable" if file["executable"] else ""]
                 for file in content["files"]
             )
-        if not body and not files:
+        if not (body or files or lists_versions):
             _print_entry(output, skill)
         if versions:
             content["versions"] = [_release_object(one) for one in versions]
-            _print_versions(output, content["versions"])
+            _print_versions(output, content["versions"], is_all=lists_versions)
         if described is not None:
             from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # few have a descriptor
 
@@ -188,8 +196,16 @@ def command(
             if not body:
                 print_manifest(output, at_endpoint.manifest, skill.url)
         output.document(content)
-        if not body and not files:
+        if not (body or files or lists_versions):
             _print_next_steps(output, skill, described, network["token"])
+
+
+def _versions(skill: RemoteSkill, *, are_required: bool) -> list[SkillRef]:
+    found = skill.versions()
+    if are_required and not found:
+        fix = "An origin lists them in versions.json, a repository has tags such as v1.2.0."
+        raise NotFoundError("VERSION_NOT_FOUND", f"{reference_to(skill.ref)} lists no versions", fix=fix)
+    return found
 
 
 def _print_entry(output: Output, skill: RemoteSkill) -> None:
@@ -200,6 +216,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         ("origin", skill.ref.origin),
         # At an endpoint there is no artifact, and its address is the origin.
         *([("type", skill.artifact_type), ("url", skill.url)] if skill.rpc is None else []),
+        *([("path", git.path or "."), ("commit", git.commit)] if (git := skill.ref.git) else []),
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
         *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
@@ -220,14 +237,15 @@ def _release_object(skill: SkillRef) -> ReleaseObject:
     }
 
 
-def _print_versions(output: Output, versions: Sequence[ReleaseObject]) -> None:
-    """Print the versions of a registry; a folder has one, which says nothing more."""
-    if len(versions) == 1 and versions[0]["published_at"] is None and versions[0]["status"] == "active":
+def _print_versions(output: Output, versions: Sequence[ReleaseObject], *, is_all: bool) -> None:
+    """Print the versions of a registry; a folder has one, which says nothing more. ``is_all``: they were asked for."""
+    if not is_all and len(versions) == 1 and versions[0]["published_at"] is None and versions[0]["status"] == "active":
         return
     output.line()
     output.line(bold("versions"))
     rows: list[list[Part]] = []
-    for one in versions[:_MAX_FIELDS]:
+    most = len(versions) if is_all else _MAX_FIELDS
+    for one in versions[:most]:
         status = "" if one["status"] == "active" else one["status"]
         why = [one["reason"], f"use {one['successor']}" if one["successor"] else ""]
         day, by = (one["published_at"] or "").partition("T")[0], one["published_by"]
@@ -235,8 +253,8 @@ def _print_versions(output: Output, versions: Sequence[ReleaseObject]) -> None:
             [f"  {one['version']}", day, by, warning(status), dim(shortened("; ".join(filter(None, why)), _LONG))]
         )
     output.table(rows)
-    if len(versions) > _MAX_FIELDS:
-        output.line(dim(f"  and {len(versions) - _MAX_FIELDS} more; --json has them all"))
+    if len(versions) > most:
+        output.line(dim(f"  and {len(versions) - most} more; --versions has them all"))
 
 
 def _needs_login(skill: RemoteSkill, token: str | None) -> bool:
@@ -249,6 +267,8 @@ def _needs_login(skill: RemoteSkill, token: str | None) -> bool:
 def _without_digest(skill: RemoteSkill) -> str:
     if skill.rpc is not None:
         return "none: the skill is used at its endpoint, not installed"
+    if skill.ref.git is not None:
+        return "none yet: add packs the files of the commit and locks their digest"
     return "none: the skill is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
 
 

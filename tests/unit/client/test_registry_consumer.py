@@ -109,6 +109,48 @@ async def test_refused_versions(consumer, reference, kind, code):
     assert await consumer.versions() == {}
 
 
+class TestTo:
+    @pytest.mark.parametrize("reference", [f"{PLACE}/notes", "registry.example/notes"])
+    async def test_a_version_is_installed_rolled_back_and_kept(self, consumer, reference):
+        client = consumer.client
+        await client.add(reference)
+        steps = [("1.0.0", "1.0.0"), ("~1.2", "1.2.0"), (">=2.0.0-a", "2.0.0-rc.1"), ("1.0.0", "1.0.0"), ("*", "1.3.0")]
+        for to, version in steps:
+            rows = await client.compare("notes", to=to)
+            await client.apply(await client.plan_update(rows), consent=True)
+            (locked,) = await client.installed()
+            assert (locked.version, locked.wanted) == (version, to)
+            await client.update()
+            assert await consumer.versions() == {"notes": version}
+        digest = (await client.show(f"{PLACE}/notes@1.2.0")).digest
+        await client.apply(await client.plan_update(await client.compare("notes", to=digest)), consent=True)
+        assert await consumer.versions() == {"notes": "1.2.0"}
+
+    async def test_the_present_version_becomes_the_wanted_one(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes")
+        rows = await consumer.client.compare("notes", to="1.3.0")
+        await consumer.client.apply(await consumer.client.plan_update(rows), consent=True)
+        await consumer.publish("notes", "1.4.0")
+        assert await consumer.client.outdated() == []
+
+    @pytest.mark.parametrize(
+        ("to", "code"), [("9.0.0", "VERSION_NOT_FOUND"), ("x", "VERSION_RANGE"), ("1.2.0", "YANKED")]
+    )
+    async def test_a_version_that_cannot_be_had_changes_nothing(self, consumer, to, code):
+        await consumer.client.add(f"{PLACE}/notes")
+        await consumer.state("notes/1.2.0", "yanked")
+        with pytest.raises(SkillwireError) as refused:
+            await consumer.client.compare("notes", to=to)
+        assert refused.value.code == code
+        assert await consumer.versions() == {"notes": "1.3.0"}
+
+    async def test_the_projects_file_has_the_range_and_the_lock_the_version(self, consumer):
+        consumer.client = consumer.open(skills=(f"{PLACE}/notes@~1.2",))
+        await consumer.client.apply(await consumer.client.plan(), consent=True)
+        (locked,) = await consumer.client.installed()
+        assert (locked.version, locked.wanted, str(locked.digest)[:7]) == ("1.2.0", "~1.2", "sha256:")
+
+
 class TestStates:
     async def test_a_yanked_version_is_refused_unless_a_lock_or_a_digest_leads_to_it(self, consumer):
         await consumer.client.add(f"{PLACE}/notes@1.2.0")

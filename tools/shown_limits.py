@@ -55,7 +55,7 @@ SHOWN: Final[dict[str, dict[str, str]]] = {
     "The server": {
         "SERVER_HEAD_BYTES": "request line and header fields",
         "SERVER_REQUEST_SECONDS": "a request may take to arrive",
-        "SERVER_CONNECTIONS": "open connections",
+        "SERVER_CONNECTIONS": "open connections, a quarter of one address, as far as half of the open files suffice",
         "BEARER_TOKEN_BYTES": "an access token",
         "JWKS_FRESH_SECONDS": "an issuer's keys are used before they are fetched again",
         "JWKS_KEPT_SECONDS": "an issuer's last keys are used while it is unreachable",
@@ -78,6 +78,8 @@ SHOWN: Final[dict[str, dict[str, str]]] = {
         "EXECUTION_WAITING_IN_ALL": "waiting or running executions in all",
         "EXECUTION_LOSSES": "workers that one execution may lose",
         "EXECUTION_WAIT_SECONDS": "one long poll",
+        "EXECUTION_FOLLOWERS": "long polls and event streams at once",
+        "EXECUTION_FOLLOWERS_CALLER": "the same of one caller, or of one address without credentials",
         "EXECUTION_OUTPUT_KEPT_SECONDS": "outputs are kept, by default",
         "EXECUTION_KEPT_SECONDS": "executions are kept, by default",
         "IDEMPOTENCY_KEY_LENGTH": "an `Idempotency-Key`",

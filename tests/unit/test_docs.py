@@ -88,6 +88,12 @@ def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
         assert documentation == f"docs/reference/codes.md#{code.lower()}"
 
 
+def test_limits_that_refuse_callers_are_shown():
+    shown = {name for section in _load("shown_limits").SHOWN.values() for name in section}
+    assert {f"EXECUTION_{name}" for name in ("FOLLOWERS", "FOLLOWERS_CALLER", "WAITING", "WAITING_IN_ALL")} <= shown
+    assert "a quarter of one address" in (DOCS / "reference" / "limits.md").read_text()
+
+
 def test_every_exit_code_is_documented():
     page = (DOCS / "reference" / "exit-codes.md").read_text()
     for kind in errors.SkillwireError.__subclasses__():

@@ -42,6 +42,7 @@ class MemoryPackages:
         self._roles: dict[tuple[str, str], Role] = {}
         self._packages: dict[PackageName, Package] = {}
         self._numbers: dict[PackageName, int] = {}
+        self._owners: dict[str, PackageName] = {}
         self._versions: dict[PackageName, dict[str, PackageVersion]] = {}
         self._artifacts: dict[Digest, bytes] = {}
         self._readers: set[tuple[PackageName, str]] = set()
@@ -120,6 +121,8 @@ class MemoryPackages:
         self._roles = {(new if one == old else one, who): role for (one, who), role in self._roles.items()}
         for name in [one for one in self._packages if one.namespace == old]:
             moved = name._replace(namespace=new)
+            if self._owners.get(name.name) == name:
+                self._owners[name.name] = moved
             self._numbers[moved] = self._numbers.pop(name)
             self._versions[moved] = {
                 version: one._replace(skill=move_skill(one.skill, new))
@@ -161,12 +164,17 @@ class MemoryPackages:
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
         self._put(package._replace(access=narrowest_access(package.access, skill.access)))
+        self._own_name(name)
         self._record(change)
         return "created"
 
     async def fits(self, version):
         others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())
         return not others or others + len(pack_skill(version.skill)) <= limits.REGISTRY_PACKAGE_BYTES
+
+    def _own_name(self, name):
+        if self._packages[name].access is not Access.PRIVATE:
+            self._owners.setdefault(name.name, name)
 
     async def package(self, name):
         return self._packages.get(name)
@@ -190,11 +198,15 @@ class MemoryPackages:
 
     async def set_access(self, name, access, change):
         await self._update(name, change, access=access)
+        self._own_name(name)
 
     async def redirect_package(self, name, to, change):
         for earlier in [one for one, package in self._packages.items() if package.renamed_to == name]:
             self._put(self._packages[earlier]._replace(renamed_to=to))
         await self._update(name, change, renamed_to=to)
+        if self._owners.get(to.name) == name:
+            self._owners[to.name] = to
+            self._put(self._packages[to])
 
     async def set_package_state(self, name, state, change):
         await self._update(name, change, state=state)
@@ -265,7 +277,8 @@ class MemoryPackages:
             hidden = package.state.status in {Status.DELETED, Status.QUARANTINED} or package.renamed_to
             latest = None if hidden else self._versions[name].get(package.latest)
             served, state = (pack_skill(latest.skill), latest.state) if latest else (None, State())
-            found.append(ChangedPackage(self._numbers[name], package, served, state))
+            owns = self._owners.get(name.name) == name
+            found.append(ChangedPackage(self._numbers[name], package, served, state, owns))
         return ChangedPackages(order[-1][0] if order else after, tuple(found))
 
     async def remove_unowned(self, before):  # noqa: ARG002  # of no row, it keeps none

@@ -194,12 +194,16 @@ class AuditEntry(NamedTuple):
 
 
 class ChangedPackage(NamedTuple):
-    """A package that changed, and the packed skill of the version that is now served; None where none is."""
+    """A package that changed, and the packed skill of the version that is now served; None where none is.
+
+    ``owns_name`` is whether its name without the namespace is its own, for good.
+    """
 
     number: int  # rises with the first publication of packages
     package: Package
     served: bytes | None
     state: State = State()  # of that version
+    owns_name: bool = False
 
 
 class ChangedPackages(NamedTuple):

@@ -234,6 +234,11 @@ class PackedSkills(Mapping[str, Skill]):
         """Return the packed bytes of a skill."""
         return self._packed[name]
 
+    def joined(self, other: PackedSkills, names: Iterable[str]) -> PackedSkills:
+        """Return these skills and those of ``names`` in another mapping, sorted."""
+        more = {name: other._packed[name] for name in names}
+        return PackedSkills(dict(sorted({**self._packed, **more}.items()))) if more else self
+
     def changes_since(self, before: PackedSkills) -> SkillChanges:
         """Return what differs from an earlier mapping."""
         now, earlier = self._packed, before._packed

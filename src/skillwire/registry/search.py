@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
+from skillwire.model.package import read_package_name
 from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
 from skillwire.model.skill import Skill, is_skill_name
 
@@ -182,7 +183,7 @@ def read_cursor(cursor: str, mark: bytes) -> str:
     """Return the name after which ``cursor`` continues. Raises UsageError (``CURSOR``). Trust: hostile."""
     raw = unseal(cursor, _CURSOR_LENGTH)
     name = raw[_MARK_BYTES:].decode("latin-1")
-    if not is_skill_name(name):
+    if not is_skill_name(name) and read_package_name(name) is None:
         raise UsageError("CURSOR", "this is no cursor of a search here")
     if raw[:_MARK_BYTES] != mark:
         raise UsageError("CURSOR", "the cursor belongs to another search, or the skills have changed since")

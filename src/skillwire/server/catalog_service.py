@@ -35,12 +35,12 @@ import structlog
 import watchfiles
 
 from skillwire.errors import SkillwireError, one_line
-from skillwire.model.access import Access
+from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes, log_templates
-from skillwire.server.revision import Superseded, make_revision
+from skillwire.server.revision import ListedSkills, Superseded, make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class CatalogService:
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
-        self._all = self._skills = self._known = PackedSkills({})
+        self._all = self._skills = self._known = self._listed = PackedSkills({})
         self._public_number = 0
         self._reported: list[InvalidFolder] = []
         self._superseded: dict[Artifact, Superseded] = {}
@@ -388,6 +388,13 @@ class CatalogService:
 
     def _publish(self) -> None:
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
+        namespaced, known = self.folders.namespaced_skills(), self.folders.known_skills()
+        others = Catalog(0, namespaced)
+        listed = ListedSkills(
+            everything.joined(namespaced, namespaced),
+            known.joined(namespaced, others.visible_to(ANONYMOUS).skills),
+            skills.joined(namespaced, others.usable_by(ANONYMOUS).skills),
+        )
         changes, whole = skills.changes_since(self._skills), everything.changes_since(self._all)
         # Replaced artifacts are kept for a while, unless their skill is gone.
         now = time.monotonic()
@@ -401,17 +408,19 @@ class CatalogService:
         }
         self._number += 1
         broken = tuple(self.folders.broken())
-        known = self.folders.known_skills()
         # The number for anonymous clients rises with what they may see, and with nothing else.
         reported = [one for one in broken if one.access is Access.PUBLIC]
-        if self._public_number == 0 or any(known.changes_since(self._known)) or reported != self._reported:
+        if self._public_number == 0 or any(listed.known.changes_since(self._known)) or reported != self._reported:
             self._public_number += 1
-        self._known, self._reported = known, reported
+        self._known, self._reported = listed.known, reported
+        newly_listed = listed.usable.changes_since(self._listed)
+        self._listed = listed.usable
         revision = make_revision(
             Catalog(self._number, everything),
             Catalog(self._public_number, known),
             Catalog(self._public_number, skills),
-            lambda: SearchAnswers(self._indexed(skills, changes), skills, self._base_url),
+            lambda: SearchAnswers(self._indexed(listed.usable, newly_listed), listed.usable, self._base_url),
+            listed,
             base_url=self._base_url,
             superseded=self._superseded,
             broken=broken,
@@ -428,9 +437,9 @@ class CatalogService:
         for follow in self.follows:
             follow(revision)
         self._all = everything
-        listed, news = (everything, whole) if self._logs_all else (skills, changes)
-        log_changes(self._log, self._number, len(listed), news)
-        log_templates(self._log, listed.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
+        logged, news = (everything, whole) if self._logs_all else (skills, changes)
+        log_changes(self._log, self._number, len(logged), news)
+        log_templates(self._log, logged.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             names = (*whole.added, *whole.changed)
             self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])

@@ -119,7 +119,9 @@ class McpCaller:
         others = [skills[name] for name in skills if name not in public]
         wanted = telling_words(read_words(words))
         if not wanted.words:
-            return sorted([*others, *(skills[name] for name in page.names)], key=lambda skill: skill.name)[:limit]
+            return sorted(
+                [*others, *(skills[name] for name in page.names if name in skills)], key=lambda skill: skill.name
+            )[:limit]
         scored: list[tuple[int, str, Skill, bool]] = []
         for skill in others:
             name, text = skill.name, skill.description.lower()

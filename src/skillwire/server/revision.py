@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from skillwire import limits
+from skillwire.model.catalog import Catalog
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import (
     INDEX_PATH,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
-    from skillwire.model.catalog import Catalog
+    from skillwire.model.packed_skills import PackedSkills
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
@@ -116,12 +117,18 @@ def prepare(listing: Encodable) -> CachedResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
-    """What a principal may know of and may use; ``forbidden`` is the site of skills that it may know of and not use."""
+    """What a principal may know of and may use; ``forbidden`` is the site of skills that it may know of and not use.
+
+    ``listed`` and ``listed_usable`` hold the namespaced packages, too: those that are not at the root, because another
+    skill has their name. Lists and searches of packages have them as ``namespace/name``.
+    """
 
     visible: Catalog
     usable: Catalog
     site: Site
     forbidden: Site
+    listed: Catalog
+    listed_usable: Catalog
     is_public: bool = False
     indexes: IndexCache = field(default_factory=IndexCache)
 
@@ -138,6 +145,14 @@ class AccessView:
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
+
+
+class ListedSkills(NamedTuple):
+    """All skills of lists and searches of packages: every one, those that everyone may know, and those to use."""
+
+    everything: PackedSkills
+    known: PackedSkills
+    usable: PackedSkills
 
 
 class Superseded(NamedTuple):
@@ -160,6 +175,8 @@ class Revision:
     everything: Catalog
     guarded: Catalog
     public_view: AccessView
+    listed: Catalog
+    listed_guarded: Catalog
     broken: tuple[InvalidFolder, ...] = ()
     superseded: Mapping[Artifact, Superseded] = field(default_factory=dict)
 
@@ -184,6 +201,7 @@ def make_revision(
     known: Catalog,
     public: Catalog,
     make_answers: Callable[[], SearchAnswers],
+    listed: ListedSkills,
     *,
     base_url: str,
     superseded: Mapping[Artifact, Superseded],
@@ -192,7 +210,9 @@ def make_revision(
     """Return the revision that serves ``everything``, and without credentials ``public``; takes 0.5 s for 10,000."""
     open_before = [artifact for artifact, one in superseded.items() if one.was_public and one.name in public.skills]
     site = Site(public, base_url, open_before)
-    view = AccessView(known, public, site, Site(known.without(public)), is_public=True)
+    forbidden = Site(known.without(public))
+    every, listed_known, listed_usable = (Catalog(public.revision, skills) for skills in listed)
+    view = AccessView(known, public, site, forbidden, listed_known, listed_usable, is_public=True)
     found = {path: site.lookup(path) for path in _PREPARED}
     with ThreadPoolExecutor(1) as another:  # compressing and indexing leave the interpreter to each other
         indexes = {path: index for path, index in found.items() if isinstance(index, IndexResponse)}
@@ -207,6 +227,8 @@ def make_revision(
         everything,
         everything.without(public),
         view,
+        every,
+        every.without(listed_usable),
         tuple(broken),
         superseded,
     )
@@ -256,11 +278,18 @@ def make_access_view(
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
     usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
+    listed, listed_usable = visible, usable
+    if len(revision.listed.skills) > len(revision.everything.skills):
+        others = revision.listed_guarded
+        listed = revision.listed.only({*public.listed.skills, *others.visible_to(principal).skills})
+        listed_usable = revision.listed.only({*public.listed_usable.skills, *others.usable_by(principal).skills})
     before = [artifact for artifact, one in revision.superseded.items() if principal.has(one.name, one.publisher)]
     return AccessView(
         visible,
         usable,
         Site(usable, base_url, before, below=public.site),
         Site(guarded.visible_to(principal).without(usable)),
+        listed,
+        listed_usable,
         indexes=IndexCache(indexes),
     )

@@ -53,13 +53,14 @@ def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
     hits = []
     for name in names:
         skill = read_summary(skills.packed(name))
+        namespace, is_namespaced, _ = name.rpartition("/")
         digest = skill.artifact.raw_digest.hex().encode("ascii")
         hits.append(
             _HIT
             % (
                 _encode(skill.identifiers[0] if skill.identifiers else f"{skill.publisher}/{skill.name}"),
                 _encode(skill.name),
-                address,
+                address + f"@{namespace}".encode() if is_namespaced else address,
                 _encode(skill.description),
                 _encode(skill.version),
                 digest,

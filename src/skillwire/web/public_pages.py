@@ -70,12 +70,12 @@ def list_page(
     frame: Frame,
     *,
     part: bool = False,
-    packages: Mapping[str, Package] = {},
+    packages: Mapping[tuple[str, str], Package] = {},
     others: Sequence[Skill] = (),
 ) -> str:
     """Return the list, with ``part`` only what depends on the query.
 
-    ``packages`` are those of the hits, by skill; ``others`` are matching skills that are not public.
+    ``packages`` are those of the hits, by publisher and name; ``others`` are matching skills that are not public.
     """
     values: dict[str, Any] = {
         "query": query,
@@ -83,8 +83,8 @@ def list_page(
             (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
         ],
         "facets": found.facets,
-        "hits": [hit(skills[name], packages.get(name)) for name in found.page.names],
-        "others": [hit(skill, packages.get(skill.name)) for skill in others],
+        "hits": [hit(skill, packages.get(skill[:2])) for skill in map(skills.__getitem__, found.page.names)],
+        "others": [hit(skill, packages.get(skill[:2])) for skill in others],
         "total": found.page.total,
         "all": len(skills),
         "problem": found.problem,

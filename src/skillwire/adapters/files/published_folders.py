@@ -10,8 +10,9 @@ mount point of a volume is once the volume is gone. A skill on a volume that is 
 the volume is unmounted: the place of its folder is then on another device than the folder was.
 
 The packages of a registry are published beside the folders: what a folder publishes goes before them, and of two
-packages with one name, the one that was published first. The other one is found under its namespace alone. A private
-package goes behind all others, so that it neither hides one of another namespace nor is revealed by its absence.
+packages with one name, the one that owns it, whether or not it is still served. The other ones are namespaced: lists of
+packages have them as ``namespace/name``, with the skillId ``namespace.name``. A private package owns no name and goes
+behind all others, so that it neither hides one of another namespace nor is revealed by its absence.
 
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
+    from skillwire.model.package import ChangedPackage
     from skillwire.model.skill import Finding, Skill
     from skillwire.ports import BlobStore, PackageStore
 
@@ -71,21 +73,20 @@ class PackageFeed:
         self._wait = wait
         self._cursor = 0
 
-    def changes(self) -> list[tuple[int, bytes | None]]:
-        """Return the number and the packed skill of each package that changed since the last call; None for no skill.
+    def changes(self) -> Collection[ChangedPackage]:
+        """Return each package that changed since the last call. Raises StorageError."""
+        found: dict[int, ChangedPackage] = self._wait(self._changes())
+        return found.values()
 
-        Raises StorageError.
-        """
-        return list(self._wait(self._changes()).items())
-
-    async def _changes(self) -> dict[int, bytes | None]:
-        found: dict[int, bytes | None] = {}
+    async def _changes(self) -> dict[int, ChangedPackage]:
+        found: dict[int, ChangedPackage] = {}
         while (page := await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)).packages:
-            for number, package, packed, version in page.packages:
-                found[number] = packed
-                state = state_in_index(package.state, version)
-                if packed is not None and (state or read_summary(packed).access != package.access):
-                    found[number] = pack_skill(unpack_skill(packed)._replace(access=package.access, state=state))
+            for one in page.packages:
+                packed, access = one.served, one.package.access
+                state = state_in_index(one.package.state, one.state)
+                if packed is not None and (state or read_summary(packed).access != access):
+                    packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
+                found[one.number] = one._replace(served=packed)
             self._cursor = page.cursor
         return found
 
@@ -111,6 +112,7 @@ class _State(NamedTuple):
     access: Access = Access.PUBLIC
     errors: tuple[Finding, ...] = ()
     now: Access = Access.PUBLIC
+    owns_name: bool = False
 
 
 class PublishedFolders:
@@ -140,6 +142,8 @@ class PublishedFolders:
         self._chosen: Collection[str] = ()  # the folders whose skills are published
         self._collisions: dict[str, Finding] = {}  # by folder
         self._published: dict[str, bytes] = {}  # packed, by name
+        self._owned: dict[int, str] = {}  # names of packages that own them and are not served, by number
+        self._namespaced: dict[str, bytes] = {}  # packed, by ``namespace/name``
         self._known: list[str] = []  # names that everyone may know
         self._public: list[str] = []  # names of those that everyone may use
 
@@ -248,6 +252,10 @@ class PublishedFolders:
         """Return the skills that everyone may use."""
         return self._of(self._public)
 
+    def namespaced_skills(self) -> PackedSkills:
+        """Return the packages that are not published by their name alone, by ``namespace/name``, sorted."""
+        return PackedSkills(self._namespaced)
+
     def _of(self, names: Sequence[str]) -> PackedSkills:
         is_all = len(names) == len(self._published)  # one table takes half the memory of two
         return PackedSkills(self._published if is_all else {name: self._published[name] for name in names})
@@ -294,12 +302,16 @@ class PublishedFolders:
         """Take what changed in the registry, and write the bytes of packages that are not in the blob store."""
         if self._packages is None:
             return
-        for number, packed in self._packages.changes():
-            key = f"{_PACKAGE}{number:012}"
+        for one in self._packages.changes():
+            key, packed, name = f"{_PACKAGE}{one.number:012}", one.served, one.package.name.name
             before = self._states.pop(key, None)
+            owned = self._owned.pop(one.number, None)
             if packed is not None:
-                self._states[key] = self._good(_PACKAGE if self._has_blobs(packed) else "", packed)
-            self._changed |= self._states.get(key) != before
+                good = self._good(_PACKAGE if self._has_blobs(packed) else "", packed)
+                self._states[key] = good._replace(owns_name=one.owns_name)
+            elif one.owns_name:
+                self._owned[one.number] = name
+            self._changed |= self._states.get(key) != before or self._owned.get(one.number) != owned
         lost = {
             key: unpack_skill(state.packed)
             for key, state in self._states.items()
@@ -333,16 +345,20 @@ class PublishedFolders:
         everyone: dict[str, tuple[bool, bool]] = {}  # the same for all skills of one access
         choices: dict[str, tuple[str, bytes, bool, bool]] = {}  # name, packed, whether everyone may know and use it
 
-        def order(folder: str) -> tuple[bool, bool, str]:
-            is_private = folder.startswith(_PACKAGE) and self._states[folder].access is Access.PRIVATE
-            return is_private, folder not in self._chosen, folder
+        def order(folder: str) -> tuple[bool, bool, bool, str]:
+            state, is_package = self._states[folder], folder.startswith(_PACKAGE)
+            is_behind = is_package and state.access is Access.PRIVATE and not state.owns_name
+            is_first = state.owns_name if is_package else folder in self._chosen
+            return is_package, is_behind, not is_first, folder
 
+        owned = set(self._owned.values())
         for folder in sorted(self._states, key=order):
             state = self._states[folder]
             if (packed := state.packed) is not None:
                 summary = read_summary(packed)
                 identifiers = Identifiers(*cast("tuple[str, ...]", summary.identifiers))  # loaded skills have them
-                named.append(IdentifiedSkill(folder, state.name, identifiers))
+                if state.owns_name or not (folder.startswith(_PACKAGE) and state.name in owned):
+                    named.append(IdentifiedSkill(folder, state.name, identifiers))
                 if summary.access not in everyone:
                     one = Catalog.of([unpack_skill(packed)])
                     everyone[summary.access] = (
@@ -351,7 +367,9 @@ class PublishedFolders:
                     )
                 choices[folder] = state.name, packed, *everyone[summary.access]
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
-        self._chosen = {folder for folder in self._states if folder not in self._collisions}
+        self._chosen = {one.path for one in named} - self._collisions.keys()
+        others = choices.keys() - self._chosen
+        self._namespaced = dict(sorted(_namespaced(choices[one][1]) for one in others if one.startswith(_PACKAGE)))
         chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
         self._published = {name: packed for name, packed, _, _ in chosen}
         self._known = [name for name, _, is_known, _ in chosen if is_known]
@@ -359,6 +377,13 @@ class PublishedFolders:
 
     def _has_blobs(self, packed: bytes) -> bool:
         return all(self._blobs.has(digest, size) for digest, size in read_summary(packed).blobs())
+
+
+def _namespaced(packed: bytes) -> tuple[str, bytes]:
+    """Return a package that does not have its name alone: its name with the namespace, and its skill."""
+    skill = unpack_skill(packed)
+    identifiers = cast("Identifiers", skill.identifiers)._replace(skill_discovery=f"{skill.publisher}.{skill.name}")
+    return f"{skill.publisher}/{skill.name}", pack_skill(skill._replace(identifiers=identifiers))
 
 
 def _identity(folder: str) -> tuple[int, int] | None:

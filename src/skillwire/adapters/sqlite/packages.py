@@ -247,6 +247,7 @@ class SqlitePackages(Store):
         rows = [(*name, number, version.version) for name in required_packages(skill.requires, skill.publisher)]
         present = "ifnull((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         connection.executemany(f"INSERT OR IGNORE INTO requirements VALUES ({present}, ?2, ?3, ?4)", rows)
+        _own_name(connection, version.package)
         _set_latest(connection, number)
         _record(connection, change)
         return "created"
@@ -284,6 +285,7 @@ class SqlitePackages(Store):
     @writes
     def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
         _update(connection, name, change, access=access.value)
+        _own_name(connection, name)
 
     @writes
     def redirect_package(self, connection: Connection, name: PackageName, to: PackageName, change: Change) -> None:
@@ -291,6 +293,10 @@ class SqlitePackages(Store):
         for earlier in connection.execute(query, (str(name),)).fetchall():
             _set(connection, PackageName(*earlier), renamed_to=str(to))
         _update(connection, name, change, renamed_to=str(to))
+        owner = "SELECT 1 FROM packages WHERE namespace = ? AND name = ? AND owns_name"
+        if to.name == name.name and connection.execute(owner, name).fetchone():
+            _set(connection, name, owns_name=0)
+            _set(connection, to, owns_name=1)
 
     @writes
     def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
@@ -386,15 +392,16 @@ class SqlitePackages(Store):
     def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
         versions = "versions ON versions.package = packages.number AND versions.version = packages.latest"
         query = (
-            f"SELECT changed, number, skill, versions.status, versions.reason, versions.successor, {_OF_PACKAGES} "
-            f"FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
+            "SELECT changed, number, owns_name, skill, versions.status, versions.reason, versions.successor, "
+            f"{_OF_PACKAGES} FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
         )
         found, cursor = [], after
-        for changed, number, packed, status, reason, successor, *row in connection.execute(query, (after, limit)):
+        rows = connection.execute(query, (after, limit))
+        for changed, number, owns, packed, status, reason, successor, *row in rows:
             package, cursor = _read_package(row), changed
             is_hidden = packed is None or package.state.status in _HIDDEN or package.renamed_to
             state = State() if is_hidden else State(Status(status), reason, successor)
-            found.append(ChangedPackage(number, package, None if is_hidden else packed, state))
+            found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
         return ChangedPackages(cursor, tuple(found))
 
     @writes
@@ -464,10 +471,17 @@ def _update(connection: Connection, name: PackageName, change: Change, **values:
     _record(connection, change)
 
 
-def _set(connection: Connection, name: PackageName, **values: str) -> None:
+def _set(connection: Connection, name: PackageName, **values: str | int) -> None:
     columns = ", ".join(f"{column} = ?" for column in values)
     statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
     connection.execute(statement, (*values.values(), *name))
+
+
+def _own_name(connection: Connection, name: PackageName) -> None:
+    """Give a package that is not private its name without the namespace, unless another one was given it before."""
+    condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
+    other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
+    connection.execute(f"UPDATE packages SET owns_name = 1 WHERE {condition} AND NOT EXISTS ({other})", name)
 
 
 def _set_latest(connection: Connection, number: int | None) -> None:

@@ -74,15 +74,15 @@ def center_id(skill: Skill) -> str:
     return skill.identifiers.skill_discovery if skill.identifiers else skill.name
 
 
-def center_skill(skill: Skill, site: str) -> CenterSkill:
-    """Return a skill as a row; ``site`` is the address of the server."""
-    return CenterSkill(**_row(skill, site))
+def center_skill(skill: Skill, site: str, page: str = "") -> CenterSkill:
+    """Return a skill as a row; ``site`` is the address of the server, and ``page`` that of the skill there."""
+    return CenterSkill(**_row(skill, site, page))
 
 
-def center_details(skill: Skill, site: str) -> CenterDetails:
-    """Return the details of a skill; ``site`` is the address of the server."""
+def center_details(skill: Skill, site: str, page: str = "") -> CenterDetails:
+    """Return the details of a skill; see :func:`center_skill`."""
     return CenterDetails(
-        **_row(skill, site),
+        **_row(skill, site, page),
         description=skill.description,
         publisher=skill.publisher,
         skill=skill.name,
@@ -93,7 +93,7 @@ def center_details(skill: Skill, site: str) -> CenterDetails:
     )
 
 
-def _row(skill: Skill, site: str) -> dict[str, Any]:
+def _row(skill: Skill, site: str, page: str) -> dict[str, Any]:
     skill_id = center_id(skill)
     return {
         "id": skill_id,
@@ -102,6 +102,6 @@ def _row(skill: Skill, site: str) -> dict[str, Any]:
         "type": skill.skill_type or USUAL_TYPE.value,
         "capabilities": list(skill.capabilities),
         "scenes": list(skill.scenes),
-        "endpoint": f"{site}/skills/{skill.name}",
+        "endpoint": f"{site}/{page or f'skills/{skill.name}'}",
         "download_url": f"{site}{SKILLS}/{quote(skill_id, safe='')}/download",
     }

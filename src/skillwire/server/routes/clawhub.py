@@ -149,7 +149,7 @@ class ClawHubRoutes:
             found = [one for one in found if one.name.name == text]
         else:
             await context.load()
-            search, skills = context.revision.search.search, context.revision.catalog.skills
+            search, skills = context.revision.search.search, context.view.listed_usable.skills
             page = await asyncio.to_thread(search, SearchQuery(text, {}, min(limit, int(limits.SEARCH_HITS))))
             for skill in (skills[name] for name in page.names):
                 with suppress(NotFoundError):  # withdrawn since this revision was made

@@ -206,7 +206,7 @@ class Interop(Protocol):
             revision = context.revision
             # It may take 20 ms, in which others wait for nothing.
             page = await asyncio.to_thread(revision.search.search, asked.query)
-            skills = [revision.catalog.skills[name] for name in page.names]
+            skills = [skill for name in page.names if (skill := revision.catalog.skills.get(name))]
             return json_response(encode_hits(asked, skills, page.next, context.site))
 
         return [

@@ -127,8 +127,11 @@ class PackagePages(SkillPages):
         principal, query = await self._principal(context), read_query(context.scope["query_string"])
         found = await asyncio.to_thread(find_skills, revision.search, query)
         others = await asyncio.to_thread(_matching, revision, principal, query) if principal.grants else []
-        skills = [*(revision.catalog.skills[name] for name in found.page.names), *others]
-        packages = {skill.name: package for skill in skills if (package := await self._package_of(skill))}
+        listed = revision.public_view.listed_usable.skills
+        skills = [*(listed[name] for name in found.page.names), *others]
+        packages = {
+            (skill.publisher, skill.name): package for skill in skills if (package := await self._package_of(skill))
+        }
         make = partial(listed_page, context, revision, query, found, packages=packages, others=others)
         return _varying(await self.made(context, make), principal)
 
@@ -288,7 +291,7 @@ def _matching(revision: Revision, principal: Principal, query: SearchQuery) -> l
     if query.after or query.facets:
         return []
     words = read_words(query.text).words
-    granted = revision.guarded.usable_by(principal).skills.values()
+    granted = revision.listed_guarded.usable_by(principal).skills.values()
     fitting = (
         skill
         for skill in granted

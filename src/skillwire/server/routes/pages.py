@@ -216,5 +216,7 @@ def listed_page(
     context: RequestContext, revision: Revision, query: SearchQuery, found: FoundSkills, frame: Frame, **more: Any
 ) -> Page:
     """Return a page of the list of skills; ``more`` is for :func:`skillwire.web.public_pages.list_page`."""
-    html = list_page(revision.catalog.skills, found, query, frame, part=context.path == "/hits", **more)
+    html = list_page(
+        revision.public_view.listed_usable.skills, found, query, frame, part=context.path == "/hits", **more
+    )
     return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)

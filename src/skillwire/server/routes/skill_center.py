@@ -135,7 +135,7 @@ class _Answers:
             self._make(revision.public_view)
 
     def _make(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
-        made = self._indexes[view.indexes] = CenterIndex(view.visible.skills, view.usable.skills, below)
+        made = self._indexes[view.indexes] = CenterIndex(view.listed.skills, view.listed_usable.skills, below)
         return made
 
     async def _index(self, context: RequestContext) -> CenterIndex:
@@ -148,18 +148,22 @@ class _Answers:
         found = self._indexes.get(view.indexes)
         return await asyncio.to_thread(self._make, view, below) if found is None else found
 
-    async def _find(self, context: RequestContext) -> Skill:
-        """Return the skill that the path names. Raises NotFoundError (``DISC_002``), ProblemError (401, 403)."""
+    async def _find(self, context: RequestContext) -> tuple[str, Skill]:
+        """Return the skill that the path names, and its name in lists.
+
+        Raises NotFoundError (``DISC_002``), ProblemError (401, 403).
+        """
         skill_id, view = context.parameters["skill"], context.view
-        skill = view.visible.skills.get(skill_id)
+        name, skill = skill_id, view.listed.skills.get(skill_id)
         if skill is None or center_id(skill) != skill_id:
-            skill = view.visible.skills.get((await self._index(context)).name_of(skill_id))
+            name = (await self._index(context)).name_of(skill_id)
+            skill = view.listed.skills.get(name)
         if skill is None:
             fix = f"List the skills: GET {SKILLS}."
             raise NotFoundError("DISC_002", f"no skill has the ID {ascii(skill_id)[:150]}", fix=fix)
-        if skill.name not in view.usable.skills:
+        if name not in view.listed_usable.skills:
             raise context.forbidden(skill.name)
-        return skill
+        return name, skill
 
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer a page of all skills; with ``?type=`` the list that Skill Sharing asks a registry for."""
@@ -195,8 +199,8 @@ class _Answers:
         return json_response(await asyncio.to_thread(find), 200, JSON, **fields)
 
     def _encode(self, context: RequestContext, page: SearchPage) -> bytes:
-        skills = context.view.usable.skills
-        rows = [center_skill(skills[name], context.site) for name in page.names]
+        skills = context.view.listed_usable.skills
+        rows = [center_skill(skills[name], context.site, _page(name)) for name in page.names]
         return msgspec.json.encode(CenterList(page.total, rows, page.next))
 
     async def details(self, context: RequestContext) -> ASGIApp:
@@ -205,11 +209,12 @@ class _Answers:
             known = context.revision.answers.details(context.parameters["skill"], context.site)
             if known is not None:
                 return known
-        return tagged_answer(center_details(await self._find(context), context.site))
+        name, skill = await self._find(context)
+        return tagged_answer(center_details(skill, context.site, _page(name)))
 
     async def download(self, context: RequestContext) -> None:
         """Send the artifact of a skill, on a registry that of any version, and count it there."""
-        skill, version = await self._find(context), read_query(context).get("version", "")
+        (_, skill), version = await self._find(context), read_query(context).get("version", "")
         artifact = skill.artifact
         response = BlobResponse(artifact.media_type, context.view.cache, artifact.digest, artifact.size)
         name = PackageName(skill.publisher, skill.name)
@@ -226,6 +231,11 @@ class _Answers:
             await self._blobs.send(response, context.scope, context.send)
         else:
             raise NotFoundError("VERSION_NOT_FOUND", f"{skill.name} has no version {ascii(version)[:80]}")
+
+
+def _page(name: str) -> str:
+    """Return the path of a namespaced package's page; empty for other skills."""
+    return f"packages/{name}" if "/" in name else ""
 
 
 def _rank_none(_: str) -> Sequence[str]:

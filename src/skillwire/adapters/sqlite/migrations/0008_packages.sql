@@ -38,8 +38,10 @@ CREATE TABLE packages (
     latest TEXT NOT NULL DEFAULT '',
     renamed_to TEXT NOT NULL DEFAULT '',
     changed INTEGER NOT NULL,
+    owns_name INTEGER NOT NULL DEFAULT 0,  -- at the root, where packages have no namespace
     UNIQUE (namespace, name)
 ) STRICT;
+CREATE UNIQUE INDEX packages_owner ON packages (name) WHERE owns_name;
 CREATE UNIQUE INDEX packages_changed ON packages (changed);
 CREATE INDEX packages_name ON packages (name, namespace);
 

@@ -326,6 +326,7 @@ REGISTRY_UPLOADS_BYTES = Bound(
 REGISTRY_UPLOAD_SECONDS = Bound(24 * 3600, "seconds", "that an upload is kept after its last byte")
 EXPORT_LINE_BYTES = Bound(16 * MIB, "bytes", "of one row of an export of a registry")
 REGISTRY_UNOWNED_SECONDS = Bound(3600, "seconds", "that a large artifact without a version is kept: one may come")
+REGISTRY_WITHDRAWN_SECONDS = Bound(10, "seconds", "that a quarantine waits until no path serves the package")
 REGISTRY_READING = Bound(2, "archives", "that are unpacked and checked at once; each takes up to 200 MiB")
 REGISTRY_COUNTING = Bound(1_000, "downloads", "that are being counted at once; further ones are not counted")
 REGISTRY_COUNTED = Bound(10_000, "downloads", "counted lately; the same again needs no write")

@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from skillwire.model.access import Access
+from skillwire.model.access import EVERY_SKILL, Access
 from skillwire.model.skill import Skill, is_skill_name
 
 if TYPE_CHECKING:
@@ -246,6 +246,11 @@ def read_package_name(text: str) -> PackageName | None:
     """Return the package that ``namespace/name`` names; None for another form."""
     namespace, _, name = text.partition("/")
     return PackageName(namespace, name) if is_namespace(namespace) and is_skill_name(name) else None
+
+
+def is_grant(text: str) -> bool:
+    """Whether a grant is well-formed: a skill's name, ``namespace/name`` of a package, or ``*`` for all."""
+    return text == EVERY_SKILL or is_skill_name(text) or read_package_name(text) is not None
 
 
 def move_skill(skill: Skill, namespace: str) -> Skill:

@@ -32,7 +32,7 @@ from skillwire.model.package import (
     read_package_name,
 )
 from skillwire.model.requirement import parse_requirement, required_packages
-from skillwire.model.skill import is_version
+from skillwire.model.skill import is_skill_name, is_version
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -91,7 +91,11 @@ class PublishedVersion(NamedTuple):
 
 
 class Registry:
-    """The packages in ``store``. ``reserved`` namespaces are never given out; ``changed`` is called after changes."""
+    """The packages in ``store``. ``reserved`` namespaces are never given out; ``changed`` is called after changes.
+
+    ``withdrawn`` is awaited after a package or version was put into quarantine or deleted: once it returns, nothing
+    serves it.
+    """
 
     def __init__(
         self,
@@ -103,6 +107,7 @@ class Registry:
     ) -> None:
         self.store = store
         self.changed = changed
+        self.withdrawn: Callable[[], Awaitable[object]] | None = None
         self._clock = clock
         self._reserved = frozenset(reserved)
 
@@ -283,7 +288,7 @@ class Registry:
         target = f"{package.name}@{version}"
         change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
         await self.store.set_version_state(package.name, version, state, change)
-        self.changed()
+        await self._follow_state(state)
         return found._replace(state=state)
 
     async def set_state(self, actor: Actor, package: Package, state: State) -> Package:
@@ -294,8 +299,13 @@ class Registry:
             actor, f"package.{state.status}", str(package.name), reason=state.reason, successor=state.successor
         )
         await self.store.set_package_state(package.name, state, change)
-        self.changed()
+        await self._follow_state(state)
         return package._replace(state=state)
+
+    async def _follow_state(self, state: State) -> None:
+        self.changed()
+        if state.status in {Status.QUARANTINED, Status.DELETED} and self.withdrawn is not None:
+            await self.withdrawn()
 
     async def _check_maintainer(self, actor: Actor, package: Package) -> None:
         """Check that the actor may change a package. A change of one that redirects would surprise its new owner."""
@@ -442,8 +452,9 @@ class Registry:
     async def authorize(self, principal: Principal) -> Principal:
         """Return the caller with what its account may do: as an operator, or what it may read beside what is public.
 
-        Grants are ``namespace/*`` and ``namespace/name``. An account that is not there is left out.
+        Grants of packages are ``namespace/*`` and ``namespace/name``. An account that is not there is left out.
         """
+        principal = principal._replace(grants=self._qualified(principal.grants))
         if not principal.account:
             return principal
         account, roles, shared = await self.store.rights(principal.account)
@@ -459,6 +470,11 @@ class Registry:
         ]
         granted = principal.grants.union([EVERY_SKILL] if is_operator else grants)
         return principal._replace(grants=granted, is_operator=is_operator)
+
+    def _qualified(self, grants: Collection[str]) -> frozenset[str]:
+        """Return grants of which a bare name opens a skill of the folders alone: each namespace may have one of it."""
+        bare = set(filter(is_skill_name, grants))
+        return frozenset({*grants} - bare).union(f"{one}/{name}" for one in self._reserved for name in bare)
 
     async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> str:
         """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its present name.
@@ -554,8 +570,8 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         raise TrustError("PERMISSION_DENIED", "only an operator puts into quarantine, and ends it")
     if len(after.reason) > _REASON_LENGTH or not after.reason.isprintable():
         raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
-    if after.status is Status.YANKED and not after.reason:
-        raise UsageError("REASON_FORM", "a yanked version needs a reason", fix="Say why: --reason TEXT.")
+    if after.status in {Status.YANKED, Status.QUARANTINED} and not after.reason:
+        raise UsageError("REASON_FORM", f"{after.status} needs a reason", fix="Give one: --reason TEXT.")
     if after.successor and read_package_name(after.successor) is None:
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 
@@ -600,7 +616,10 @@ def _check_identifiers(skill: Skill) -> None:
     """Check that a skill takes no identifiers of other namespaces. Raises UsageError (``IDENTIFIER_FOREIGN``)."""
     ids, namespace = skill.identifiers, skill.publisher
     dotted = namespace.replace("-", ".")
-    for identifier, begin in ((ids.skill_sharing, f"{namespace}/"), (ids.skills_rpc, f"{dotted}.")) if ids else ():
+    found = [(ids.skill_sharing, f"{namespace}/"), (ids.skills_rpc, f"{dotted}.")] if ids else []
+    if ids and ids.skill_discovery != skill.name:
+        found.append((ids.skill_discovery, f"{namespace}."))
+    for identifier, begin in found:
         if not identifier.startswith(begin):
             fix = f"Remove the identifier from skill.toml and descriptor.json, or begin it with {begin}"
             raise UsageError("IDENTIFIER_FOREIGN", f"{identifier} is not of the namespace {namespace}", fix=fix)

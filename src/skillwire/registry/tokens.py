@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, StorageError, UsageError
-from skillwire.model.access import EVERY_SKILL, SCOPES, Token, TokenKind
-from skillwire.model.skill import is_skill_name
+from skillwire.model.access import SCOPES, Token, TokenKind
+from skillwire.model.package import is_grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -184,8 +184,9 @@ def check_form(name: str, skills: Collection[str], scopes: Collection[str], expi
     if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
         raise UsageError("TOKEN_FORM", "a token's name is a short text", fix="Say whose it is, such as 'build robot'.")
     for skill in skills:
-        if skill != EVERY_SKILL and not is_skill_name(skill):
-            raise UsageError("TOKEN_FORM", f"{ascii(skill)[:80]} is no skill's name", fix="Give a name, or * for all.")
+        if not is_grant(skill):
+            fix = "Give a name, NAMESPACE/NAME for a package of a registry, or * for all."
+            raise UsageError("TOKEN_FORM", f"{ascii(skill)[:80]} is no skill's name", fix=fix)
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise UsageError("TOKEN_FORM", f"{ascii(scope)[:80]} is no scope", fix="A scope has no spaces or quotes.")

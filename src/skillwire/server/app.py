@@ -28,6 +28,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
+from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
@@ -359,7 +360,8 @@ def make_components(
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
     authentication = make_authentication(configured, base)
-    authentication.registry = packages.registry if packages else None
+    if packages:
+        authentication.serve_registry(packages.registry, is_limited=configured.limits_registry)
     executions = open_executions(
         configured,
         store,
@@ -397,6 +399,7 @@ def make_components(
     )
     if packages is not None:
         packages.registry.changed = catalog.follow_packages
+        packages.registry.withdrawn = partial(catalog.follow, limits.REGISTRY_WITHDRAWN_SECONDS)
     skills = SkillListCache(store)
     catalog.prepares.append(skills.prepare)
     return Components(

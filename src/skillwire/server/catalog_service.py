@@ -285,6 +285,8 @@ class CatalogService:
 
     async def follow(self, seconds: float) -> None:
         """Return as soon as the changes before this call are served, after ``seconds`` at the latest."""
+        if self._thread is None:
+            return
         event = asyncio.Event()
         self._followers.append((asyncio.get_running_loop(), event))
         self._again.set()

@@ -21,8 +21,8 @@ from urllib.parse import quote_plus
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
-from skillwire.model.access import EVERY_SKILL
 from skillwire.model.execution import ExecutionSettings, RunSettings
+from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import flag, integer, read_discovery, text
@@ -82,13 +82,17 @@ class OAuth2Settings:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfiguration:
-    """The whole file. ``source`` is its path, for errors; ``oauth2`` and ``discovery`` are None without a table."""
+    """The whole file. ``source`` is its path, for errors; ``oauth2`` and ``discovery`` are None without a table.
+
+    ``limits_registry`` is whether requests without credentials are limited on a registry, as far as the file does not.
+    """
 
     offer: str = "api_key"
     oauth2: OAuth2Settings | None = None
     grants: Grants = field(default_factory=Grants)
     principal_limit: RateLimit = field(default_factory=lambda: RateLimit(600, 100))
     anonymous_limit: RateLimit | None = None
+    limits_registry: bool = True
     executions: ExecutionSettings = field(default_factory=ExecutionSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
@@ -144,8 +148,8 @@ def _text_table(value: object) -> Mapping[str, str]:
 def _skill_table(value: object) -> Mapping[str, frozenset[str]]:
     if not isinstance(value, dict) or not all(isinstance(skills, list) for skills in value.values()):
         raise ValueError("must be a table of name and list of skills")
-    if not all(one == EVERY_SKILL or is_skill_name(one) for skills in value.values() for one in skills):
-        raise ValueError("must list names of skills, or *")
+    if not all(isinstance(one, str) and is_grant(one) for skills in value.values() for one in skills):
+        raise ValueError("must list names of skills, NAMESPACE/NAME of packages, or *")
     return MappingProxyType({text(name): frozenset(skills) for name, skills in value.items()})
 
 
@@ -224,10 +228,10 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "principal_per_minute": Key(_count, "requests a minute of one who authenticated; 600 by default"),
         "principal_burst": Key(_count, "requests at once after a pause; 100 by default"),
         "anonymous_per_minute": Key(
-            _count, "requests a minute from one address; no limit unless this or `anonymous_burst` is set"
+            _count_from_none, "requests a minute from one address, 0 for no limit; 6,000 by default on a registry"
         ),
         "anonymous_burst": Key(
-            _count, "requests of one address at once after a pause; 100 where only the other is set"
+            _count, "requests of one address at once after a pause; 3,000 by default on a registry, else 100"
         ),
     },
     "executions": {
@@ -347,8 +351,9 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         RateLimit(rates.get("principal_per_minute", 600), rates.get("principal_burst", 100)),
         # Requests for public content are not limited, unless the file sets a limit.
         RateLimit(rates.get("anonymous_per_minute", 300), rates.get("anonymous_burst", 100))
-        if rates.keys() & {"anonymous_per_minute", "anonymous_burst"}
+        if rates.keys() & {"anonymous_per_minute", "anonymous_burst"} and rates.get("anonymous_per_minute", 1)
         else None,
+        rates.keys().isdisjoint({"anonymous_per_minute", "anonymous_burst"}),
         ExecutionSettings(**document.values("executions")),
         RunSettings(**document.values("rpc")),
         McpSettings(**document.values("mcp")),

@@ -41,6 +41,7 @@ from skillwire.server import problems
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
+from skillwire.server.problems import ProblemError
 from skillwire.server.search import DETAILS, SEARCH_PATH
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class FastPath:
         ``url`` and ``method`` are as the request line has them; ``head`` is the request, if nothing else came with it.
         """
         revision = self._catalog.current
-        if revision is None or self._authentication.limits_anonymous:
+        if revision is None:
             return None
         if self._is_local:  # the response depends on the name of the server, and on the page that asks
             asked = dict(fields)
@@ -142,7 +143,7 @@ class FastPath:
             site = revision.answers.site_of(fields) if url.startswith(_LISTS) else ""
             prepared = revision.public_view.indexes.get(f"{path} {site}") if site else index
             response = prepared.ready(method, fields) if prepared else None
-        if response is None:
+        if response is None or (counted := self._count(client)) is None:
             return None
         if self._is_local:
             response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b"vary: Origin\r\n"))
@@ -156,7 +157,7 @@ class FastPath:
                 del self._heads[next(iter(self._heads))]
             self._heads[head] = known
         self._record(known, started, client)
-        return response
+        return response._replace(head=response.head + counted) if counted else response
 
     def respond_again(self, head: bytes, client: Client) -> WireResponse | None:
         """Return the response to a request that :meth:`respond` answered before, byte for byte."""
@@ -167,8 +168,17 @@ class FastPath:
         known = self._heads.get(head)
         if known is None:
             return None
+        if (counted := self._count(client)) is None:
+            return None
         self._record(known, started, client)
-        return known.response
+        return known.response._replace(head=known.response.head + counted) if counted else known.response
+
+    def _count(self, client: Client) -> bytes | None:
+        """Count the request, and return its lines about that; None where it is refused."""
+        try:
+            return join_fields(encode_fields(self._authentication.count_anonymous(client[0] if client else "")))
+        except ProblemError:  # the ordinary way refuses it, and counts no refused one
+            return None
 
     def _record(self, known: _Known, started: float, client: Client) -> None:
         response = known.response

@@ -27,7 +27,7 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature
 from skillwire.registry.tokens import PREFIX, Tokens
 from skillwire.server.auth.challenges import Challenges, ProtectedResource, auth_config, challenge_fields
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of, is_this_machine
 from skillwire.server.http import IDENTITY_NAMES, read_fields
 from skillwire.server.problems import Problem, ProblemError, refused, too_many
 
@@ -116,6 +116,8 @@ def _principal_of(token: Token) -> Principal:
 _BEARER: Final = "bearer "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
+#: Of an address without credentials on a registry: hundreds of machines behind one, each adding a hundred packages.
+_REGISTRY: Final = RateLimit(6_000, 3_000)
 _ISSUER_PAUSE: Final = 5  # seconds until it is worth asking a server whose issuer is down again
 
 
@@ -160,6 +162,7 @@ class Authentication:
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
         self._callers = RateLimiter(configuration.principal_limit)
         self._anonymous = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
+        self._limits_loopback = True
         self._failures = RateLimiter(_FAILURES)
         self._clock = clock
 
@@ -168,10 +171,19 @@ class Authentication:
         """The host at which people sign in with OpenID Connect; empty where they do not."""
         return parse_url(self.sign_in.issuer).authority if self.sign_in else ""
 
-    @property
-    def limits_anonymous(self) -> bool:
-        """Whether requests without credentials are limited."""
-        return self._anonymous is not None
+    def serve_registry(self, registry: Registry, *, is_limited: bool) -> None:
+        """Authenticate accounts of ``registry`` too, and limit what is asked of it without credentials.
+
+        By default, this machine is not limited: a proxy on it that is not trusted would count as one caller.
+        """
+        self.registry = registry
+        if is_limited and self._anonymous is None:
+            self._anonymous, self._limits_loopback = RateLimiter(_REGISTRY), False
+
+    def count_anonymous(self, address: str) -> Mapping[str, str]:
+        """Count a request without credentials; return its header fields. Raises ProblemError (429)."""
+        is_free = not self._limits_loopback and is_this_machine(address)
+        return self._count(None if is_free else self._anonymous, ANONYMOUS, address)
 
     async def authenticate(self, scope: Scope, body: bytes = b"") -> AuthResult:
         """Return the caller. Trust: the request is untrusted.
@@ -181,7 +193,7 @@ class Authentication:
         shown = read_fields(scope["headers"], *IDENTITY_NAMES)
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
-            return AuthResult(None, self._count(self._anonymous, ANONYMOUS, address))
+            return AuthResult(None, self.count_anonymous(address))
         try:
             if len(shown) > 1:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
@@ -189,6 +201,8 @@ class Authentication:
         except (TrustError, FetchError) as error:
             is_bad_token = len(shown) == 1 and _is_bearer(shown.get(b"authorization", ""))
             raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
+        if self.registry is not None:
+            principal = await self.registry.authorize(principal)
         return AuthResult(principal, self._count(self._callers, principal, address))
 
     async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
@@ -263,16 +277,11 @@ class Authentication:
             token = await self.tokens().recognise(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
-            return await self._principal(token)
+            return _principal_of(token)
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
         return await self._bearer.recognise(text, asks=failures.allowed)
-
-    async def _principal(self, token: Token) -> Principal:
-        """Return the caller with what the token opens, and what its account may read in the registry."""
-        principal = _principal_of(token)
-        return await self.registry.authorize(principal) if self.registry else principal
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""

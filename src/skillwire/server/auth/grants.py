@@ -1,6 +1,7 @@
 """What someone with an access token may use: from the token's own scopes, and from what the publisher configured.
 
-A scope ``skill:NAME`` opens the skill of this name, ``skill:*`` all of them **[ours]**. Beside that the configuration
+A scope ``skill:NAME`` opens the skill of this name, ``skill:*`` all of them **[ours]**; a package of a registry is
+opened by ``skill:NAMESPACE/NAME`` alone, since each namespace may have one of the name. Beside that the configuration
 opens skills to subjects, clients and scopes of the issuer, whose names need not know of ours.
 """
 
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from skillwire.model.access import EVERY_SKILL
-from skillwire.model.skill import is_skill_name
+from skillwire.model.package import is_grant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -44,4 +45,4 @@ class Grants:
 def skills_of(scopes: Collection[str]) -> frozenset[str]:
     """Return the names of the skills that scopes of the form ``skill:NAME`` open."""
     names = (scope.removeprefix(SCOPE_PREFIX) for scope in scopes if scope.startswith(SCOPE_PREFIX))
-    return frozenset(name for name in names if name == EVERY_SKILL or is_skill_name(name))
+    return frozenset(name for name in names if is_grant(name))

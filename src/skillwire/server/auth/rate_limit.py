@@ -120,3 +120,12 @@ def network_of(address: str) -> str:
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.IPv6Network((found, _PREFIX_BITS), strict=False))
+
+
+@lru_cache(maxsize=1024)  # same
+def is_this_machine(address: str) -> bool:
+    """Whether an address is of the loopback interface, or no address but the name of a socket."""
+    try:
+        return ipaddress.ip_address(without_zone(address)).is_loopback
+    except ValueError:
+        return True

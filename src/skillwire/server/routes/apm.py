@@ -7,6 +7,7 @@ again (409), even with the same bytes: APM's clients expect it. Errors are probl
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -102,7 +103,8 @@ class ApmRoutes:
         async with publications.bodies.reading(context.scope, context.receive) as body:
             name = where["package"]
             read = partial(read_upload, body.data, namespace, name=name, inside=f".apm/skills/{name}")
-            made = await publications.publish(actor, read, Digest.of(body.data), version=where["version"])
+            digest = await asyncio.to_thread(Digest.of, body.data)
+            made = await publications.publish(actor, read, digest, version=where["version"])
         if made.how == "repeated":
             raise ConflictError("VERSION_EXISTS", f"{made.version.package} {made.version.version} is published already")
         document = {"package": str(made.package.name), **await self._describe(made.package, made.version)}

@@ -2,7 +2,8 @@
 
 ``/api/pki/...`` **[ours]** serves what the figure of the text draws: a root, the SkillCenter CA below it, and the
 skills and agents that it certifies. An account of the registry gets a certificate for the agent of its own name, and
-for the IDs of skills of namespaces where it publishes; an operator for every name. A certificate is renewed at
+for the IDs of skills of namespaces where it publishes; an operator for every name. Where everyone who signs in makes an
+account and chooses its name, the namespace of that name has to be proven. A certificate is renewed at
 ``/lan/certificates``, without a token. Requests are answered one at a time. Spec: SDP §10.2. Trust: requests are
 hostile.
 """
@@ -130,6 +131,8 @@ class CertificateRoutes:
     def __init__(self, authority: RenewalService, services: Services) -> None:
         self._authority = authority
         self._packages, self._catalog = services.packages, services.catalog
+        sign_in = services.authentication.sign_in
+        self._are_names_chosen = sign_in is not None and sign_in.makes_accounts
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -174,16 +177,21 @@ class CertificateRoutes:
             roles = await self._packages.registry.store.roles(account)
             allowed = {name for name, role in roles.items() if actor.allows(PUBLISH, name)}
             namespaces = {name for name in allowed if roles[name].includes(Role.PUBLISHER)}
-            account = account if actor.allows(PUBLISH, account) else ""
+            if not actor.allows(PUBLISH, account) or (self._are_names_chosen and not await self._is_proven(account)):
+                account = ""
         catalog = self._catalog.current
 
         def refusal(names: RequestedNames) -> str:
-            skills = catalog.catalog.skills.values() if catalog is not None and names.skills else ()
+            skills = catalog.public_view.listed_usable.skills.values() if catalog is not None and names.skills else ()
             own = {center_id(skill) for skill in skills if skill.publisher in namespaces}
             foreign = [*names.hosts, *({*names.agents} - {account}), *({*names.skills} - own)]
             return f"only an operator gets a certificate for {foreign[0]}" if foreign else ""
 
         return refusal
+
+    async def _is_proven(self, namespace: str) -> bool:
+        found = await self._packages.registry.store.namespace(namespace) if self._packages else None
+        return found is not None and found.proof.kind != ""
 
     async def _in_turn(self, answer: Callable[[bytes], RenewalResponse], body: bytes) -> RenewalResponse:
         if self._waiting >= _RENEWALS_WAITING:

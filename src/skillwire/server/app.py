@@ -28,7 +28,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
@@ -399,7 +398,7 @@ def make_components(
     )
     if packages is not None:
         packages.registry.changed = catalog.follow_packages
-        packages.registry.withdrawn = partial(catalog.follow, limits.REGISTRY_WITHDRAWN_SECONDS)
+        packages.registry.withdrawn = catalog.follow_withdrawal
     skills = SkillListCache(store)
     catalog.prepares.append(skills.prepare)
     return Components(

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 import watchfiles
 
+from skillwire import limits
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
@@ -285,13 +286,16 @@ class CatalogService:
 
     async def follow(self, seconds: float) -> None:
         """Return as soon as the changes before this call are served, after ``seconds`` at the latest."""
-        if self._thread is None:
-            return
         event = asyncio.Event()
         self._followers.append((asyncio.get_running_loop(), event))
         self._again.set()
         with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
+
+    async def follow_withdrawal(self) -> None:
+        """Return once what was withdrawn before this call is not served, unless nothing follows changes."""
+        if self._thread is not None:
+            await self.follow(limits.REGISTRY_WITHDRAWN_SECONDS)
 
     async def first(self, seconds: float | None = None) -> Revision | None:
         """Return the current revision as soon as there is one; None when that takes longer than ``seconds``."""

@@ -106,7 +106,8 @@ async def answers(site, digest, by):
 @pytest.mark.parametrize("by", ["", "eve"])
 async def test_no_answer_depends_on_a_private_package(tmp_path, by):
     settings = tmp_path / "server.toml"
-    settings.write_text('[bridges]\nai_catalog = "1.0"\nagent_card = "1.0"\n[rate_limit]\nprincipal_burst = 1000000\n')
+    unlimited = "[rate_limit]\nprincipal_burst = 1000000\nanonymous_per_minute = 0\n"
+    settings.write_text(f'[bridges]\nai_catalog = "1.0"\nagent_card = "1.0"\n{unlimited}')
     site = RegistrySite(tmp_path, configuration=settings)
     await site.account("acme")
     await site.account("eve")

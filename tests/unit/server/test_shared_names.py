@@ -3,8 +3,8 @@
 import pytest
 from tests.support.registry_site import RegistrySite, skill_archive
 
-from skillwire.model.access import Principal
 from skillwire.model.package import PackageName, State, Status
+from skillwire.registry.packages import Actor
 
 ROOT = "/.well-known/agent-skills/index.json"
 
@@ -64,7 +64,7 @@ async def test_a_name_at_the_root_is_never_handed_on(tmp_path, status):
     site.look()
     before = await root_names(site)
     zeta = await site.store.package(PackageName("zeta", "notes"))
-    actor = await site.registry.actor(Principal("root", scopes=frozenset({"admin"}), account="root"))
+    actor = Actor("root", frozenset({"admin"}), is_operator=True)
     await site.registry.set_state(actor, zeta, State(status, "bad"))
     for one in (site, RegistrySite(tmp_path)):  # and so after a restart
         one.look()

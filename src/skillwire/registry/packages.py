@@ -472,7 +472,7 @@ class Registry:
         return principal._replace(grants=granted, is_operator=is_operator)
 
     def _qualified(self, grants: Collection[str]) -> frozenset[str]:
-        """Return grants in which each bare name opens a skill of the folders: each namespace may have one of the name."""
+        """Return grants in which each bare name opens a skill of the folders: a namespace may have it, too."""
         bare = set(filter(is_skill_name, grants))
         return frozenset({*grants} - bare).union(f"{one}/{name}" for one in self._reserved for name in bare)
 

@@ -355,7 +355,7 @@ class TestAdd:
         place.list("forecast")
         place.share(ENTRY)
         place.client.add("skills.example.com/forecast", consent=True)
-        assert place.asked == [LISTED, f"{ORIGIN}/@forecast/versions.json", f"{ORIGIN}/forecast.md"]
+        assert place.asked == [LISTED, f"{ORIGIN}/forecast.md"]
 
 
 class TestCredential:

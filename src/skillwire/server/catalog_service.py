@@ -313,7 +313,8 @@ class CatalogService:
                     self._follow()
                 except Exception as error:  # noqa: BLE001  # it may pass, and is reported nowhere else
                     if self._interrupt(getattr(error, "strerror", None) or type(error).__name__):
-                        self._log.error("the folders are not watched", exc_info=error)
+                        trace = None if isinstance(error, (SkillwireError, OSError)) else error
+                        self._log.error("the folders are not watched", reason=one_line(error), exc_info=trace)
                     self._wait()
         finally:
             self.blobs.unlock()

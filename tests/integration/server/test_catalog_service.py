@@ -1,5 +1,6 @@
 """What a server does for its memory."""
 
+import errno
 import gc
 import shutil
 import threading
@@ -11,7 +12,7 @@ from tests.support.publishing import Asgi, write_skill
 from tests.support.sites import Published
 
 from skillwire.adapters.sqlite.search import SearchIndex
-from skillwire.errors import StorageError
+from skillwire.errors import StorageError, one_line
 from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService
 
@@ -133,7 +134,14 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
 
 
 @pytest.mark.parametrize("where", ["refresh", "_choose", "known_skills", "restore"])
-@pytest.mark.parametrize("error", [RuntimeError("unforeseen"), StorageError("STORAGE", "no space left on device")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("unforeseen"),
+        StorageError("STORAGE", "no space left on device"),
+        OSError(errno.EROFS, "Read-only file system", "/state/blobs"),
+    ],
+)
 async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error):
     monkeypatch.setattr("skillwire.server.catalog_service._FIRST_PAUSE", 0.01)
     monkeypatch.setattr("skillwire.server.catalog_service._LONGEST_PAUSE", 0.01)
@@ -172,6 +180,9 @@ async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_p
     events = {"the folders are not watched", "changes are not published", "the folders are watched again"}
     told = [event["log_level"] for event in log if event["event"] in events]
     assert told == ["error", "info"]  # once, however often it was tried
+    reported = next(event for event in log if event["event"] in events)
+    assert bool(reported.get("exc_info")) == isinstance(error, RuntimeError), "a disk is no fault of the program"
+    assert one_line(error) in str(reported)
 
 
 def test_blobs_that_nothing_needs_are_removed_at_the_start(tmp_path):

@@ -142,7 +142,7 @@ def print_changes(output: Output, changes: Iterable[FileChange], *, most: int | 
                 left_out += 1
                 continue
             most = None if most is None else most - 1
-            text = f"  {line.text} unchanged" if line.sign == "@" else f"  {line.sign} {line.text}"
+            text = f"  {plural(int(line.text), 'unchanged line')}" if line.sign == "@" else f"  {line.sign} {line.text}"
             show(_LOOKS.get(line.sign, dim)(text))
     if left_out:
         show(dim(f"  {plural(left_out, 'line')} more"))

@@ -172,6 +172,7 @@ def command(
         with progress.during("reading"):
             comparisons = client.compare(*names, to=to)
             plan = client.plan_update(comparisons)
+        is_current = not plan.skills
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         more = {"compared": [_comparison_object(row) for row in comparisons]}
         if plan.skills or output.as_json:
@@ -188,7 +189,7 @@ def command(
             code = carry_out(
                 client, output, progress, plan, consent=yes, overwrite=overwrite, document=document, held=held
             )
-    if not plan.skills and not lost:
+    if is_current and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
     _print_comparisons(output, lost)
     if code := max([code, *map(_exit_code, lost)]):
@@ -202,11 +203,13 @@ def _ask(
     kept, agreed = [], []
     for review in reviews_of(plan):
         exact = f"{review.name}@{review.digest}"
-        is_settled = review.before is None or review.is_reused or (yes and not review.more)
+        is_settled = review.is_reused or (yes and not review.more)
         if is_settled or {review.name, exact} & {*accepted}:
             continue
-        print_changes(output, review.changes(), most=_LINES, err=True)
-        question = "It asks for more. Update it?" if review.more else "Update it?"
+        question = "It is required. Install it?" if review.before is None else "Update it?"
+        if review.before is not None:
+            print_changes(output, review.changes(), most=_LINES, err=True)
+            question = f"It asks for more. {question}" if review.more else question
         if confirm(f"{review.name}: {question}"):
             agreed.append(exact)
         else:

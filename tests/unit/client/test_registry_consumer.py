@@ -318,6 +318,24 @@ class TestUpdates:
             await consumer.client.add(f"{place}/alone")
         assert refused.value.code == status.upper()
 
+    @pytest.mark.parametrize(
+        ("reference", "version", "versions"),
+        [
+            ("notes", "", ("1.2.0", "1.3.0")),
+            ("notes", "1.0.0", ("1.2.0", "1.0.0")),
+            (f"{PLACE}/notes", "", ("1.2.0", "1.3.0")),
+            (f"{PLACE}/notes@1.0.0", "1.3.0", ("1.0.0", "1.3.0")),
+        ],
+    )
+    async def test_versions_are_compared(self, consumer, reference, version, versions):
+        await consumer.client.add(f"{PLACE}/notes@1.2.0")
+        lock = consumer.project / "skills.lock"
+        lock.write_text(lock.read_text().replace('"wanted": "1.2.0"', '"wanted": ""'))
+        review = await consumer.client.diff(reference, version)
+        assert (review.old_version, review.version) == versions
+        assert [change.path for change in review.changes()] == ["SKILL.md"]
+        assert await consumer.versions() == {"notes": "1.2.0"}
+
 
 class TestRequirements:
     async def test_what_a_skill_requires_is_installed_with_it_and_locked(self, consumer):

@@ -389,7 +389,7 @@ class ClientSession:
     ) -> Flow[InstallPlan]:
         """Return what adding would do, by indexes that are asked anew; of several skills those that are chosen."""
         if not (references or self.settings.skills):
-            fix = "Name a skill, such as example.com/name, give --frozen, or set skills in skillwire.toml."
+            fix = "Name a skill, such as example.com/name, or give --frozen."
             raise UsageError("USAGE", "nothing to add", fix=fix)
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)

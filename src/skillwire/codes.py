@@ -343,7 +343,7 @@ CODES: dict[str, CodeInfo] = {
         "Check the host; for a private certificate authority, set SSL_CERT_FILE to its certificate.", exit_code=5),
     "PROXY_VARIABLE": CodeInfo("A proxy variable cannot be used",
         "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY holds no http URL of a proxy; SOCKS proxies are not supported.",
-        "Set it to http://HOST:PORT, or list the hosts that need no proxy in NO_PROXY."),
+        "Set it to http://HOST:PORT, or list the hosts that need no proxy in NO_PROXY.", exit_code=2),
     "PROXY_REFUSED": CodeInfo("The proxy opened no connection to the host",
         "The proxy forbids the host or the port, needs other credentials, or cannot reach the host.",
         "Ask the operator of the proxy, or list the host in NO_PROXY to connect directly.", exit_code=5),

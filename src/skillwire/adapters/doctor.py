@@ -454,7 +454,7 @@ def _writable(folder: Path, shown: str) -> Diagnosis:
         why = "It is a file, or a link to nothing, where a folder must be."
         return Diagnosis("problem", f"{shown}: {standing} is not a folder", why, f"Move {standing} away.")
     why = "Nothing can be installed or remembered there."
-    fix = f"Give yourself permission to write {standing}."
+    fix = f"Give yourself permission to write {standing}, or set SKILLWIRE_HOME to another folder."
     return Diagnosis("problem", f"{shown}: {standing} cannot be written", why, fix)
 
 

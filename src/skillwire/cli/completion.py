@@ -25,7 +25,7 @@ from click.shell_completion import _resolve_context, _resolve_incomplete, split_
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files import credentials
-from skillwire.adapters.files.atomic import cache_directory, state_directory
+from skillwire.adapters.files.atomic import cache_directory, home_directory, state_directory
 from skillwire.adapters.files.calls import FileCalls
 from skillwire.adapters.files.client_cache import FileResponseCache
 from skillwire.adapters.files.install_folder import FileSkillsFolder
@@ -66,7 +66,7 @@ class Word(NamedTuple):
 
 def _installed(context: click.Context, _: str) -> Iterator[Word]:
     for_user = context.params.get("for_user")
-    root = Path.home() if for_user else Path()
+    root = home_directory() if for_user else Path()
     given = {name for value in context.params.values() if isinstance(value, tuple) for name in value}
     for skill in FileSkillsFolder(root, root / ".agents/skills.lock" if for_user else None).read_lock().skills.values():
         if skill.name not in given:

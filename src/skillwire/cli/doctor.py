@@ -34,8 +34,9 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     warnings do not count.
     """
     from skillwire.adapters.doctor import count, examine, read_environment  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.files.atomic import home_directory  # noqa: PLC0415  # same
 
-    root = Path.home() if for_user else Path.cwd()
+    root = home_directory() if for_user else Path.cwd()
     sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))
     counted = count(sections)
     output.document(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import cache_directory, state_directory
+from skillwire.adapters.files.atomic import cache_directory, home_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
 from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
@@ -127,7 +127,8 @@ class ClientSession:
         self.settings = settings if settings is not None else load_settings(project, os.environ)
         self.for_user = for_user
         self.on_traffic = on_traffic
-        self.root = Path.home() if for_user else project
+        self._report_to, self._reported = report, set[Finding]()
+        self.root = home_directory() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None, report)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
         policy_of_addresses = AddressPolicy(allow=self.settings.allow)
@@ -144,7 +145,7 @@ class ClientSession:
             origins=self._book,
             credentials=self.access.credentials,
             clock=time.time,
-            report=report,
+            report=self._report,
             sources=self.settings.sources,
             offline=self.settings.offline if offline is None else offline,
             refresh=refresh,
@@ -167,6 +168,13 @@ class ClientSession:
     def set_token(self, origin: str, token: str) -> None:
         """Send ``token`` with every request to ``origin``, and to no other."""
         self.access.prefer(origin, bearer(token))
+
+    def _report(self, finding: Finding) -> None:
+        """Report a finding; a folder that cannot be written once, whatever was to be kept in it."""
+        alike = finding._replace(place=SourceLocation(""), message="")
+        if finding.code != "STORAGE" or alike not in self._reported:
+            self._reported.add(alike)
+            self._report_to(finding)
 
     def explain(self, error: SkillwireError) -> None:
         """Complete an error with the credential that was sent, or with the project's file that names the address."""

@@ -33,7 +33,7 @@ from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.adapters.files.atomic import state_directory
+from skillwire.adapters.files.atomic import check_state_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
@@ -344,6 +344,8 @@ def make_components(
     With ``is_local`` the server serves only the program that started it: its executions stay in this process.
     """
     roots = published_roots(folders)
+    if blobs is None:
+        check_state_directory()
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     base = check_base_url(base_url)
     name = check_publisher(publisher)
@@ -493,6 +495,7 @@ def make_worker(configuration: ServerConfiguration) -> Executions:
     """Return the executions of ``skillwire worker``. Raises StorageError (``SECRETS_FILE``)."""
     settings = configuration.executions
     check_secrets(settings)
+    check_state_directory()
     blobs = FileBlobs(state_directory() / "blobs")
     executors = make_executors(settings, blobs, runs=configuration.runs)
     return open_executions(configuration, blobs, make_authentication(configuration), executors)

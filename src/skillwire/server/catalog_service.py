@@ -35,7 +35,7 @@ import structlog
 import watchfiles
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, one_line
+from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, summarize
@@ -346,7 +346,13 @@ class CatalogService:
                 self._again.set()
             if not self._again.is_set():  # else the next refresh does: it stops all threads for many milliseconds
                 trim_memory()
-        self.folders.save()
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            self.folders.save()
+        except StorageError as error:
+            self._log.warning("loaded skills are not recorded", error=str(error), fix=error.diagnostics().fix)
 
     def _interrupt(self, reason: str) -> bool:
         """Report the watch as down; return whether the reason is new."""
@@ -381,7 +387,7 @@ class CatalogService:
             self._is_owed = False
         _wake(followers)
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
-            self.folders.save()
+            self._save()
             with suppress(SkillwireError):  # of a ledger that cannot be read nothing is known to be unused
                 self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
         if unreadable:

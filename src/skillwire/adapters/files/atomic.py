@@ -8,6 +8,7 @@ sees the old bytes or the new ones, never a part of either.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FOR_OTHERS: Final = 0o077
+_NO_HOME: Final = Path("/nonexistent")  # as Debian has it
+#: Of a folder that is read-only, another user's, or below a home that does not exist.
+_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS})
 
 
 def config_directory() -> Path:
@@ -45,7 +49,24 @@ def _directory(part: str, variable: str, default: str) -> Path:
         return Path(base) / "skillwire"
     if local := os.environ.get("LOCALAPPDATA"):
         return Path(local) / "skillwire" / part
-    return Path.home() / default / "skillwire"
+    return home_directory() / default / "skillwire"
+
+
+def home_directory() -> Path:
+    """Return the user's home, or a folder that does not exist for a user without one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return _NO_HOME
+
+
+def check_state_directory() -> None:
+    """Make the folder of state. Raises StorageError (``STORAGE``) unless it can be written."""
+    folder = state_directory()
+    with storage_errors(folder):
+        make_folder(folder, mode=0o700)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "the folder cannot be written")
 
 
 def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
@@ -103,7 +124,11 @@ def _create(path: str, mode: int, *, durable: bool) -> int:
 
 def storage_error(error: OSError, path: Path) -> StorageError:
     """Return ``error`` as ours, with the path and the system's own words."""
-    return StorageError("STORAGE", f"{error.strerror or error}", place=SourceLocation(str(path)))
+    folders = (state_directory(), cache_directory(), config_directory())
+    fix = "Set SKILLWIRE_HOME to a folder that you may write, or make this one writable."
+    is_ours = error.errno in _NOT_WRITABLE and any(path.is_relative_to(folder) for folder in folders)
+    place = SourceLocation(str(path))
+    return StorageError("STORAGE", f"{error.strerror or error}", place=place, fix=fix if is_ours else None)
 
 
 @contextlib.contextmanager

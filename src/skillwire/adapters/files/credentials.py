@@ -240,7 +240,7 @@ def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def netrc_file(environment: Mapping[str, str]) -> Path:
     """Return the file of user names and passwords for hosts, which may not exist."""
-    return Path(environment.get("NETRC") or Path.home() / ".netrc")
+    return Path(environment.get("NETRC") or atomic.home_directory() / ".netrc")
 
 
 def bearer(token: str) -> str:

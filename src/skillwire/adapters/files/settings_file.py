@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.atomic import config_directory, read_bounded
+from skillwire.adapters.files.atomic import config_directory, home_directory, read_bounded
 from skillwire.errors import DecodeError, SourceLocation, StorageError
 from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
@@ -46,7 +46,7 @@ def user_file() -> Path:
 def find_project_file(project: Path) -> Path | None:
     """Return the settings file of ``project``: here, or in a parent up to the repository's root or the home folder."""
     resolved = project.resolve()
-    home = Path.home()
+    home = home_directory()
     for folder in (resolved, *resolved.parents):
         if (folder / SETTINGS_FILE).is_file():
             return folder / SETTINGS_FILE

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import BuildRecord, FolderRecord, LoadJob, SiteWriter, load_folders, sign_folder
 from skillwire.adapters.files.site_folder import SiteFolder, file_line, line_paths, skill_line
-from skillwire.errors import SourceLocation, UsageError
+from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
@@ -34,6 +34,7 @@ from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import INDEX_PATH, CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
+from skillwire.resolver.context import as_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -230,7 +231,10 @@ class SiteBuild:
             for path in line_paths([skill_line(skills.pop(folder), described=True)]):
                 (site.stage / path).unlink(missing_ok=True)
         changes = site.commit(self._complete(site, skills.values()))
-        self._record.write({folder: record for folder, record in self._records.items() if record.signature})
+        try:
+            self._record.write({folder: record for folder, record in self._records.items() if record.signature})
+        except StorageError as error:  # the next build reads all folders again
+            report = report._replace(findings=(*report.findings, as_finding(error)))
         return report._replace(changes=changes)
 
     def _unchanged(self) -> dict[str, Skill]:

@@ -17,6 +17,7 @@ from skillwire.errors import (
     NotFoundError,
     SkillwireError,
     SourceLocation,
+    StorageError,
     TrustError,
     ValidationError,
 )
@@ -214,4 +215,7 @@ def _check_generation(base: str, index: Index, url: str, context: ResolveContext
         raise TrustError("DOWNGRADE", message, place=SourceLocation(url))
     if record is None or record.generation != index.generation:
         known = record or OriginRecord(first_seen=timestamp(context.clock()))
-        context.origins.record(base, known._replace(generation=index.generation.value))
+        try:
+            context.origins.record(base, known._replace(generation=index.generation.value))
+        except StorageError as error:  # an installation, which must remember the consent, fails later
+            context.note(error)

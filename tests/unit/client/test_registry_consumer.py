@@ -263,10 +263,12 @@ async def test_a_renamed_one_is_named(consumer, what):
     answer = await consumer.site.call("PATCH" if what == "package" else "POST", path, body, by="acme")
     assert answer.status == 200, answer.body
     consumer.site.look()
-    await consumer.client.outdated()
-    [finding] = [one for one in consumer.findings if one.code == "RENAMED"]
     new = "acme/diary" if what == "package" else "apex/notes"
-    assert finding.message == f"acme/notes is called {new} now"
+    for flow in (consumer.client.outdated(), consumer.client.add(f"{PLACE}/notes")):
+        consumer.findings.clear()
+        await flow
+        [finding] = [one for one in consumer.findings if one.code == "RENAMED"]
+        assert finding.message == f"acme/notes is called {new} now"
 
 
 @pytest.mark.parametrize("token", [None, "unknown"])

@@ -410,6 +410,9 @@ CODES: dict[str, CodeInfo] = {
         "The artifact changed, was damaged in transit, or was tampered with. Nothing was installed.",
         "Try again, since the artifact may just have changed; show and cat need --refresh. If the error persists, "
         "report it to the publisher.", retryable=True, exit_code=4),
+    "DIGEST_CONFLICT": CodeInfo("Two sources give different digests for one version",
+        "A version is published once, so one of the sources was changed, is behind, or was tampered with.",
+        "Ask the publisher which digest is right, and name it: example.com/name@sha256:...", exit_code=4),
     "CODE_INSTALLED": CodeInfo("An installed skill contains code that can run",
         "A call of an action runs its entry point; an agent may run scripts that the skill contains.",
         "Read the code before you let a program call it. Installing runs nothing.", exit_code=None),

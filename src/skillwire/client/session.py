@@ -556,6 +556,10 @@ class ClientSession:
                 raise
         finally:
             self._keep_rungs(climb.traces)
+        from skillwire.resolver.rank import conflicting_digests  # noqa: PLC0415  # only searches have several sources
+
+        if conflict := conflicting_digests(found):
+            self.context.report(as_finding(conflict)._replace(level="error"))
         for error in climb.errors:
             if error.code not in _SILENT:
                 self.context.report(as_finding(error)._replace(level="warning"))

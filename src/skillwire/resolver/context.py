@@ -23,6 +23,7 @@ from skillwire.wire.exchange import may_store, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.model.lan import Freshness
     from skillwire.model.ref import SkillRef
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
     from skillwire.resolver.ladder import Rung, RungTrace
@@ -50,6 +51,13 @@ def lifetime(headers: Mapping[str, str]) -> float:
     if match is None or not may_store(headers) or "no-cache" in control:
         return 0.0
     return min(float(match[1]), LONGEST_AGE)
+
+
+def freshness(document: CachedResponse, answered_by: AnsweredBy | None, context: ResolveContext) -> Freshness:
+    """Return ``live``, or whether the answer of the cache is within its lifetime."""
+    if answered_by != "cache":
+        return "live"
+    return "cached" if is_fresh(document, context.clock()) else "stale"
 
 
 class Attempt(NamedTuple):

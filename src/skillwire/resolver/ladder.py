@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: How a rung ended, what it found, and its error.
 _Result: TypeAlias = "tuple[RungTrace, list[T], SkillwireError | None]"
+_LOCAL: Final = 0.05  # seconds for a rung that asks no peer, when no time is left
 _NO_TIME: Final = "no time is left"
 _PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
 _LONGEST_PAUSE: Final = 1.0
@@ -269,8 +270,8 @@ class Climb(Generic[T]):
         clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
         started = clock()
         end = started + row.deadline
-        if self._end is not None and not row.is_local:
-            end = min(end, self._end)
+        if self._end is not None:
+            end = min(end, max(self._end, started + _LOCAL) if row.is_local else self._end)
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:

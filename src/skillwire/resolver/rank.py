@@ -21,7 +21,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire.codes import CODES
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.skill import Finding
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.references import agent_skills_at, sharing_below
@@ -67,6 +67,20 @@ def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRe
                 )
         merged.append(skill)
     return [*merged, *rest.values()]
+
+
+def conflicting_digests(skills: Iterable[SkillRef]) -> TrustError | None:
+    """Return the error for a version that two sources give with different digests: neither may be chosen silently."""
+    known: dict[tuple[str, str, str], SkillRef] = {}
+    for skill in skills:
+        if skill.digest is None or skill.version is None:
+            continue
+        other = known.setdefault((skill.origin, skill.name, skill.version), skill)
+        if other.digest != skill.digest:
+            digests = f"{other.digest} by {other.found_via}, and {skill.digest} by {skill.found_via}"
+            message = f"{skill.name} {skill.version} of {skill.origin} has two digests: {digests}"
+            return TrustError("DIGEST_CONFLICT", message, place=SourceLocation(skill.index_url or skill.url))
+    return None
 
 
 def _agree(one: str | None, other: str | None) -> bool:

@@ -1,11 +1,12 @@
 """The local network through the client: who is called, who next, what is refused, remembered, and opened."""
 
 import asyncio
+import socket
 import time
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually
-from tests.support.fake_lan import FIRST, FakeLanAgent, Network, done
+from tests.support.fake_lan import FIRST, SECOND, FakeLanAgent, Network, done
 
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.client import lan_flows
@@ -102,3 +103,33 @@ class TestCache:
         config.mkdir(parents=True, exist_ok=True)
         (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
         network.client = network.open()
+
+
+@pytest.fixture
+def silent_server():
+    """Give the port of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.timeout(30)
+class TestSilentProviders:
+    """A provider that accepts a connection and stays silent; the limit of the test is far below a request's minute."""
+
+    def test_a_time_limit_bounds_it_and_the_error_names_it(self, network, silent_server):
+        network.agent.skills = [FIRST._replace(host="127.0.0.1", port=silent_server)]
+        network.client.driver = None
+        with pytest.raises(FetchError) as caught:
+            network.client.call("lan:org-data-read", {"city": "Bern"}, timeout=1)
+        assert caught.value.code == "DISC_006"
+        assert f"127.0.0.1:{silent_server} was passed over: " in caught.value.message
+        assert [rung["name"] for rung in caught.value.details["rungs"]] == ["lan", "dht", "skillCenter", "cache"]
+
+    def test_the_next_provider_is_tried(self, network, silent_server):
+        network.agent.skills = [
+            FIRST._replace(host="127.0.0.1", port=silent_server),
+            SECOND._replace(host="127.0.0.1", port=1),
+        ]
+        network.client.driver = None
+        with pytest.raises(FetchError, match=f"127.0.0.1:{silent_server} was passed over: .*127.0.0.1:1 was passed"):
+            network.client.call("lan:org-data-read", {"city": "Bern"})

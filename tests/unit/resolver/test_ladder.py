@@ -1,6 +1,7 @@
 """The ladder on a virtual clock: every rung with every outcome, and the time that each one costs."""
 
 import asyncio
+import functools
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from tests.support.virtual_time import virtual_loop
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.codes import CODES
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.model.ref import SkillRef
 from skillwire.resolver.ladder import (
     AFTER,
     CACHE,
@@ -23,6 +26,7 @@ from skillwire.resolver.ladder import (
     Outcome,
     Rung,
 )
+from skillwire.resolver.rank import conflicting_digests
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Sleep, drive_async
 
@@ -269,3 +273,41 @@ class TestHedging:
         for number in range(64):
             on.took(LAN, number / 100)
         assert on.p95(LAN) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("hedges", [False, True])
+async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost_no_more_than_the_budget(hedges):
+    """Two hundred questions at once, over and over, while one source after the other dies and comes back."""
+    on, budget, alive = ladder(hedges=hedges), 4.0, dict.fromkeys((LAN, CENTER, CACHE), True)
+
+    def answer(name, number, _):
+        yield HttpRequest("http://source/0.05", timeout=1e9)
+        if not alive[name]:
+            if number % 2:
+                yield HttpRequest("http://source/1000000.0", timeout=1e9)
+            raise failed("CONNECT_FAILED")
+        return [(number, name)]
+
+    async def ask(number):
+        started = virtual_loop().time()
+        rungs = [Rung(name, functools.partial(answer, name, number)) for name in alive]
+        found = await run(on.climb("", rungs, budget).next())
+        assert virtual_loop().time() - started <= budget + 0.05
+        assert all(asked == number for asked, _ in found)
+        return found
+
+    for dead in ({LAN}, {LAN, CENTER}, {CENTER}, {CACHE}, set()):
+        alive.update({name: name not in dead for name in alive})
+        answers = await asyncio.gather(*map(ask, range(200)))
+        assert {name for found in answers for _, name in found} <= alive.keys() - dead
+        assert all(answers)
+
+
+async def test_a_version_with_two_digests_is_an_alarm():
+    one = SkillRef("notes", "https://a.example", "", "1.0.0", Digest.of(b"1"), "agent-skills 0.2.0", 0.0)
+    other = one._replace(digest=Digest.of(b"2"), found_via="skillCenter")
+    alarm = conflicting_digests([one, other])
+    assert alarm is not None
+    assert (alarm.code, one.digest in alarm.message, other.digest in alarm.message) == ("DIGEST_CONFLICT", True, True)
+    for alike in (other._replace(version="1.0.1"), other._replace(origin="https://b.example"), one):
+        assert conflicting_digests([one, alike]) is None

@@ -29,7 +29,7 @@ from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation
-from skillwire.resolver.context import Attempt, not_in_cache, read_document, timestamp
+from skillwire.resolver.context import Attempt, freshness, not_in_cache, read_document, timestamp
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.wire.exchange import work
 
@@ -118,6 +118,7 @@ class AgentSkills:
                 digest=entry.digest,
                 found_via="agent-skills versions",
                 fetched_at=document.fetched_at,
+                freshness=freshness(document, answered_by, context),
                 capabilities=entry.capabilities,
                 scenes=entry.scenes,
                 artifact_type=entry.artifact_type,
@@ -158,6 +159,7 @@ class AgentSkills:
                     digest=entry.digest,
                     found_via=f"agent-skills {index.generation}",
                     fetched_at=document.fetched_at,
+                    freshness=freshness(document, answered_by, context),
                     capabilities=entry.capabilities,
                     scenes=entry.scenes,
                     requires=entry.requires,

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from typing import Any
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually
@@ -119,6 +120,7 @@ class TestSilentProviders:
     def test_a_time_limit_bounds_it_and_the_error_names_it(self, network, silent_server):
         network.agent.skills = [FIRST._replace(host="127.0.0.1", port=silent_server)]
         network.client.driver = None
+        caught: Any
         with pytest.raises(FetchError) as caught:
             network.client.call("lan:org-data-read", {"city": "Bern"}, timeout=1)
         assert caught.value.code == "DISC_006"

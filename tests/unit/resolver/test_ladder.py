@@ -308,6 +308,10 @@ async def test_a_version_with_two_digests_is_an_alarm():
     other = one._replace(digest=Digest.of(b"2"), found_via="skillCenter")
     alarm = conflicting_digests([one, other])
     assert alarm is not None
-    assert (alarm.code, one.digest in alarm.message, other.digest in alarm.message) == ("DIGEST_CONFLICT", True, True)
+    assert (alarm.code, str(one.digest) in alarm.message, str(other.digest) in alarm.message) == (
+        "DIGEST_CONFLICT",
+        True,
+        True,
+    )
     for alike in (other._replace(version="1.0.1"), other._replace(origin="https://b.example"), one):
         assert conflicting_digests([one, alike]) is None

@@ -120,6 +120,8 @@ _FLAGS: Final = {
     "concealed": re.IGNORECASE,
     **dict.fromkeys(("dependencies", "requirement"), re.MULTILINE),
 }
+_DIGITS: Final = tuple(f"{digit}." for digit in range(10))
+_STARTING: Final = ("run", "call", "check_output", "getoutput", "open", "system", "exec", "create_subprocess", "spawn")
 _SECRETS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "PAT", "DSN", "COOKIE")
 _NO_SECRETS: Final = frozenset({"PRIMARY_KEY", "FOREIGN_KEY"})
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "shell", "powershell", "ps1", "fish"})
@@ -144,6 +146,11 @@ _PROGRAMS: Final = frozenset({
     "npm", "pnpm", "yarn", "bunx", "cargo", "gem", "go", "brew", "apt", "apt-get", "apk", "dnf", "yum", "make",
     "psql", "mysql", "sqlite3", "mongo", "redis-cli", "tar", "unzip", "find", "xargs", "ln",
 })  # fmt: skip
+#: One of these is in each text that names a package by a command.
+_INSTALLING: Final = tuple(
+    {f"{program} " for program, (_, verbs) in _INSTALLS.items() if "" in verbs}
+    | {f" {verb} " for _, verbs in _INSTALLS.values() for verb in verbs - {""}}
+)
 _RUNS_ONE: Final = frozenset({"", "run", "exec", "dlx", "create", "x", "--with"})  # what follows the package is its own
 _PACKAGE: Final = re.compile(r"@?[A-Za-z0-9][\w./:-]*")
 _PROSE: Final = frozenset({
@@ -271,12 +278,12 @@ def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, st
         )
     if is_markdown:
         yield from _concealed(path, text)
-    if path == "SKILL.md":
+    if path == "SKILL.md" and ("allowed-tools" in text or "\\" in text):
         yield from _review_frontmatter(data)
     if path == "skill.toml":
         yield from _review_manifest(path, data)
     yield from (("hosts", host) for host in _hosts(text))
-    if "_" in text:
+    if any(f"_{word}" in text for word in _SECRETS):
         for name in _compiled("capital").findall(text):
             if name.endswith(_SECRETS) and name not in _NO_SECRETS:
                 yield "secrets", name
@@ -331,10 +338,10 @@ def _review_manifest(path: str, data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _hosts(text: str) -> Iterator[str]:
-    for pattern, literal in (("url", "://"), ("mail", "@"), ("address", ".")):
-        if literal in text:
+    for pattern, literals in (("url", ("://",)), ("mail", ("@",)), ("address", _DIGITS)):
+        if any(literal in text for literal in literals):
             yield from (host.rstrip(".").lower() for host in _compiled(pattern).findall(text))
-    if any(client in text for client in _CLIENTS):
+    if any(f"{client} " in text for client in _CLIENTS):
         for words in _compiled("network").findall(text):
             yield from (host.lower() for host in _compiled("bare").findall(words))
 
@@ -348,7 +355,7 @@ def _packages(lowered: str, text: str) -> Iterator[str]:
     if "dependencies" in text and name.endswith((".py", ".toml")):
         for rows in _compiled("dependencies").findall(text):
             yield from (f"pypi:{one}" for one in _compiled("quoted").findall(rows))
-    for program, rest in _compiled("package").findall(text):
+    for program, rest in _compiled("package").findall(text) if any(word in text for word in _INSTALLING) else ():
         yield from _installed(program, rest.replace("\\\n", " ").split())
 
 
@@ -383,10 +390,10 @@ def _npm_dependencies(text: str) -> Iterator[str]:
 
 def _commands(lowered: str, text: str, *, is_markdown: bool) -> Iterator[str]:
     if is_markdown:
-        yield from _commands_in_markdown(text)
+        yield from _commands_in_markdown(text) if "`" in text or "~~~" in text else ()
     elif lowered.endswith(_SHELL_SCRIPTS) or (text.startswith("#!") and "sh" in text.split("\n", 1)[0]):
         yield from _first_words(text)
-    elif "(" in text:
+    elif any(word in text for word in _STARTING):
         yield from (one.rpartition("/")[2] for one in _compiled("started").findall(text))
 
 

@@ -110,7 +110,7 @@ class TestAdd:
     def test_without_filters_the_whole_commit_comes(self, client, server, repository):
         repository.git("config", "uploadpack.allowFilter", "false")
         client.add(f"{server.url}/r/.git/a", consent=True)
-        assert [line.split()[0] for line in server.requests] == ["GET", "POST", "POST"]
+        assert [line.split()[0] for line in server.requests] == ["POST", "POST", "POST"]
 
 
 class TestLock:
@@ -221,12 +221,19 @@ class TestServers:
         [(401, "AUTH_REQUIRED"), (403, "AUTH_REQUIRED"), (404, "GIT_REPOSITORY"), (500, "HTTP_STATUS")],
     )
     def test_a_refusal_is_explained(self, client, server, status, code):
-        server.answers["/r/.git/info/refs"] = (status, b"")
+        server.answers["/r/.git/info/refs"] = server.answers["/r/.git/git-upload-pack"] = (status, b"")
         assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == code
 
     def test_a_site_that_is_no_repository_is_named_so(self, client, server):
-        server.answers["/r/.git/info/refs"] = (200, b"<html>", "text/html")
+        page = (200, b"<html>", "text/html")
+        server.answers["/r/.git/info/refs"] = server.answers["/r/.git/git-upload-pack"] = page
         assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == "GIT_REPOSITORY"
+
+    def test_a_repository_that_moved_is_followed(self, client, server):
+        moved = {"Location": "/r/.git/info/refs?service=git-upload-pack"}
+        server.answers["/old.git/info/refs"] = (301, b"", "text/plain", moved)
+        client.add(f"{server.url}/old.git/a", consent=True)
+        assert (body(client, "a"), client.installed()[0].origin) == ("Three.", f"{server.url}/old.git")
 
     def test_consent_is_for_the_repository(self, client, server):
         assert code_of(lambda: client.add(f"{server.url}/r/.git/a")) == "ORIGIN_UNKNOWN"

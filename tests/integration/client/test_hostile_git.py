@@ -300,6 +300,7 @@ def test_an_answer_with_a_pack(world, tmp_path, number):
 def test_a_redirect(world, tmp_path, location):
     tmp_path.joinpath("repos").mkdir()
     with GitServer(tmp_path / "repos") as server:
+        server.answers["/x.git/git-upload-pack"] = (302, b"", "text/plain", {"Location": location})
         server.answers["/x.git/info/refs"] = (302, b"", "text/plain", {"Location": location})
         assert isinstance(add(world, f"{server.url}/x.git"), str)
 

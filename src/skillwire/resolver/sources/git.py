@@ -20,7 +20,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    ValidationError,
+)
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, Release, SkillRef
@@ -308,8 +316,14 @@ class GitSource:
         """Load a commit and its folders, and its files where the server cannot leave them out."""
         if commit in self._objects:
             return
-        filters = "filter" in (yield from self._offered(url))[1]
-        self._objects.update((yield from self._load(url, [commit], depth=True, without_blobs=filters)))
+        filters = url not in self._servers or "filter" in self._servers[url][1]
+        try:
+            objects = yield from self._load(url, [commit], depth=True, without_blobs=filters)
+        except (DecodeError, FetchError) as error:  # one that does not filter refuses, each in its own way
+            if not filters or error.code not in {"GIT_REFUSED", "GIT_ANSWER"}:
+                raise
+            objects = yield from self._load(url, [commit], depth=True)
+        self._objects.update(objects)
 
     def _load(
         self, url: str, names: Iterable[str], *, depth: bool = False, without_blobs: bool = False
@@ -325,24 +339,25 @@ class GitSource:
             raise git.malformed(f"the server left out {absent[0]}")
         return found
 
-    def _offered(self, url: str) -> Flow[tuple[str, frozenset[str]]]:
-        """Return where a repository is, after redirects, and the features of its server."""
-        if url not in self._servers:
-            if "://" not in url:
-                self._servers[url] = (url, frozenset({"filter"}))
-            else:
-                asked = f"{url}/info/refs?service=git-upload-pack"
-                response = yield from self._send(HttpRequest(asked, max_bytes=limits.GIT_REFS_BYTES), "advertisement")
-                features = git.read_capabilities(response.body)
-                self._servers[url] = (response.url.partition("/info/refs")[0], features)
-        return self._servers[url]
+    def _offered(self, url: str) -> Flow[None]:
+        """Find where a repository is, after redirects, and the features of its server."""
+        asked = f"{url}/info/refs?service=git-upload-pack"
+        response = yield from self._send(HttpRequest(asked, max_bytes=limits.GIT_REFS_BYTES), "advertisement")
+        self._servers[url] = (response.url.partition("/info/refs")[0], git.read_capabilities(response.body))
 
     def _ask(self, url: str, body: bytes, max_bytes: int) -> Flow[bytes]:
-        place, _ = yield from self._offered(url)
+        """Return the answer to a request; a server is asked for its features only where it does not answer."""
         if "://" not in url:
             return (yield from work(partial(self._context.upload_pack, url, body, max_bytes)))
+        place = self._servers[url][0] if url in self._servers else url
         request = HttpRequest(f"{place}/git-upload-pack", "POST", body=body, max_bytes=max_bytes)
-        return (yield from self._send(request, "result")).body
+        try:
+            return (yield from self._send(request, "result")).body
+        except SkillwireError:
+            if url in self._servers:
+                raise
+        yield from self._offered(url)  # follows redirects, and raises why there is no repository
+        return (yield from self._ask(url, body, max_bytes))
 
     def _send(self, request: HttpRequest, kind: str) -> Flow[HttpResponse]:
         headers = {"Accept": f"{_TYPE}{kind}", "Git-Protocol": git.VERSION}

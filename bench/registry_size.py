@@ -50,7 +50,7 @@ NAMESPACES: Final = 100
 VERSIONS: Final = ("1.0.0", "1.1.0", "1.2.0")
 SEARCHES: Final = 400
 ASKED: Final = 2_000
-PACKAGE: Final = "INSERT INTO packages (number, namespace, name, created, access, status, latest, changed) "
+PACKAGE: Final = "INSERT INTO packages (number, namespace, name, created, access, status, latest, changed, owns_name) "
 VERSION: Final = "INSERT INTO versions (package, version, artifact, uploaded, skill, published, publisher, status) "
 ARTIFACT: Final = "INSERT OR IGNORE INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
 
@@ -84,7 +84,7 @@ def fill(connection: Connection, packages: int) -> None:
     for number in range(packages):
         skill, content = make_package(number, words)
         row = (number + 1, skill.publisher, skill.name, 1.0, "public", "active", VERSIONS[-1], number + 1)
-        connection.execute(f"{PACKAGE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        connection.execute(f"{PACKAGE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)", row)
         for version in VERSIONS:
             own = content if version == VERSIONS[-1] else content.replace(VERSIONS[-1].encode(), version.encode())
             one = with_version(skill, version)

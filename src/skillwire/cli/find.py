@@ -125,13 +125,21 @@ def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
     if room >= _ROOM:
         output.table(
-            [bold(name), *map(dim, cells), shortened(ref.description, room)]
+            [bold(name), *map(dim, cells), shortened(_described(ref), room)]
             for ref, (name, *cells) in zip(refs, rows, strict=True)
         )
         return
     for ref, cells in zip(refs, facts, strict=True):
         output.line(bold(ref.name), dim("".join(f"  {cell}" for cell in cells if cell != "-")))
-        output.line("  ", shortened(ref.description, terminal_width() - 2))
+        output.line("  ", shortened(_described(ref), terminal_width() - 2))
+
+
+def _described(ref: SkillRef) -> str:
+    """Return the description of a skill behind its state, where that is not active."""
+    if ref.release is None or ref.release.status == "active":
+        return ref.description
+    successor = f", use {ref.release.successor}" if ref.release.successor else ""
+    return f"[{ref.release.status}{successor}] {ref.description}"
 
 
 def _type_and_access(ref: SkillRef) -> str:

@@ -1,11 +1,12 @@
 """``skillwire key``: the key of this machine's agent and its certificate.
 
 The key never leaves the state directory: ``new`` prints a request for an authority, and ``install`` installs the
-certificate that it issues.
+certificate that it issues; ``enroll`` does both with a registry.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import click
 
-from skillwire.cli.options import CommandGroup, LazyModule, dry_run_option, in_words, utc_time
+from skillwire.cli.options import CommandGroup, LazyModule, combine, dry_run_option, in_words, open_client, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
-from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
+from skillwire.cli.publish import registry_option
+from skillwire.errors import ConflictError, SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 
 if TYPE_CHECKING:
     from skillwire.adapters.files import keys as key_files
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
     from skillwire.cli.output import Output, Styled
+    from skillwire.protocols.skill_discovery import renewal
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver import lan_settings
     from skillwire.trust import certificates, ecdsa
@@ -33,6 +36,7 @@ else:  # load cryptography, and the messages of discovery
     lan_trust = LazyModule("adapters.files.lan_trust")
     settings_file = LazyModule("adapters.files.settings_file")
     certificates = LazyModule("trust.certificates")
+    renewal = LazyModule("protocols.skill_discovery.renewal")
     ecdsa = LazyModule("trust.ecdsa")
 
 _REVOKED: Final = {
@@ -59,10 +63,15 @@ def command() -> None:
     """
 
 
+_named_options = combine(
+    click.option("--agent", metavar="ID", help="Agent name; by default the one in the settings, or the stored one."),
+    click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify as well; repeatable."),
+    click.option("--host", "hosts", metavar="HOST", multiple=True, help="Host to announce; repeatable."),
+)
+
+
 @command.command()
-@click.option("--agent", metavar="ID", help="Agent name; by default the one in the settings, or the stored one.")
-@click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify besides the agent; repeatable.")
-@click.option("--host", "hosts", metavar="HOST", multiple=True, help="Address or host name to announce; repeatable.")
+@_named_options
 @click.option("--replace", is_flag=True, help="Generate a new key; this invalidates the certificates of the old one.")
 @dry_run_option
 @output_options
@@ -89,6 +98,38 @@ def new(
     output.note(success(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
     if request is not None:
         output.text(request)
+
+
+@command.command()
+@_named_options
+@registry_option
+@output_options
+def enroll(
+    *, output: Output, agent: str | None, skills: tuple[str, ...], hosts: tuple[str, ...], registry: str
+) -> None:
+    """Get a certificate from a registry, and install it.
+
+    It takes a token of your account: skillwire auth login --registry URL. The agent's name is your account's, and the
+    skills are those of your namespaces; operators may name others. The key stays on this machine.
+    """
+    keys = key_files.LanKeys()
+    with open_client(output) as client:
+        remote = client.registry(registry)
+        agent_id = agent or str(remote.request("GET", "/whoami").get("account") or "")
+        names = certificates.RequestedNames((agent_id,), skills, hosts).check()
+        request = certificates.encode_request(names, keys.key()).decode("ascii")
+        answer = remote.request("POST", "/api/pki/enroll", {"request": request})
+    certificate = renewal.read_issued(json.dumps(answer).encode())
+    if not certificates.belongs(certificate, keys.key()):
+        raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
+    keys.keep_certificate(certificate)
+    keys.keep_id(agent_id)
+    shown = _describe(certificate, _settings(), output)
+    facts = {"dry_run": False, "key": False, "certificate": _object(shown)}
+    output.document(cast("KeyInstallDocument", {"schema": "skillwire/key-install/1", **facts}))
+    output.line(
+        success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
+    )
 
 
 @command.command()

@@ -268,7 +268,7 @@ class RegistryFlows:
         waits: bool = True,
     ) -> Flow[dict[str, Any]]:
         """Send one request of the API; return the document that is answered, empty for none."""
-        url = f"{self.url}{_API}{path}"
+        url = f"{self.url}{path if path.startswith('/api/') else _API + path}"
         headers = {"Accept": "application/json"}
         if offset is not None:
             headers["Upload-Offset"] = str(offset)
@@ -368,6 +368,8 @@ class RemoteRegistry:
 
     def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a request of the registry's API, such as ``GET /whoami``; return the document that is answered.
+
+        A path that begins with ``/api/`` is one of the server.
 
         Raises:
             SkillwireError: what the registry answers. FetchError: it is not reached.

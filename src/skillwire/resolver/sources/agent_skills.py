@@ -83,7 +83,9 @@ class AgentSkills:
             with suppress(FetchError, DecodeError, ValidationError):  # most publishers have no lists of versions
                 if withdrawn := (yield from self.versions(lookup)):  # the index leaves out what is yanked
                     return [choose_version(withdrawn, lookup)]
-            fix = did_you_mean(lookup.name, skills)
+            is_cached = any(one.freshness != "live" for one in skills.values())
+            again = "The index is from the cache: read it again with --refresh." if is_cached else None
+            fix = " ".join(filter(None, (did_you_mean(lookup.name, skills), again))) or None
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base}/{lookup.name} is not published there", fix=fix)
         return [found]
 

@@ -131,8 +131,7 @@ class CertificateRoutes:
     def __init__(self, authority: RenewalService, services: Services) -> None:
         self._authority = authority
         self._packages, self._catalog = services.packages, services.catalog
-        sign_in = services.authentication.sign_in
-        self._are_names_chosen = sign_in is not None and sign_in.makes_accounts
+        self._authentication = services.authentication
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -177,7 +176,8 @@ class CertificateRoutes:
             roles = await self._packages.registry.store.roles(account)
             allowed = {name for name, role in roles.items() if actor.allows(PUBLISH, name)}
             namespaces = {name for name in allowed if roles[name].includes(Role.PUBLISHER)}
-            if not actor.allows(PUBLISH, account) or (self._are_names_chosen and not await self._is_proven(account)):
+            is_chosen = (sign_in := self._authentication.sign_in) is not None and sign_in.makes_accounts
+            if not actor.allows(PUBLISH, account) or (is_chosen and not await self._is_proven(account)):
                 account = ""
         catalog = self._catalog.current
 

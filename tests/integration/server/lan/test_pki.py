@@ -1,13 +1,19 @@
 """The certificates of a SkillCenter: chain, revocations, first certificates for those who may have them. SDP §10.2."""
 
+import asyncio
+import contextlib
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
+from tests.support.command import run_command
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.cli import key
+from skillwire.model.package import Change, Proof
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.renewal import read_issued
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -30,9 +36,9 @@ async def site(tmp_path, authority):
     await made.account("root", is_operator=True)
     made.tokens["reader"] = await made.token("ann", "read")
     made.tokens["elsewhere"] = await made.token("ann", "publish", "namespace:other")
-    await made.publish("ann", skill_archive("notes", skill_toml='skill_id = "skill-notes"\n'))
+    await made.publish("ann", skill_archive("notes", skill_toml='skill_id = "ann.notes"\n'))
     await made.publish("ann", skill_archive("shared"))
-    await made.publish("bob", skill_archive("other-notes", skill_toml='skill_id = "shared"\n'))
+    await made.publish("bob", skill_archive("shared"))
     made.look()
     yield made
     await made.application.shutdown()
@@ -50,8 +56,8 @@ async def enroll(site, names, *, by=None, key=None, body=None):
     ("by", "names"),
     [
         ("ann", RequestedNames(("ann",), (), ())),
-        ("ann", RequestedNames((), ("skill-notes",), ())),
-        ("ann", RequestedNames(("ann",), ("skill-notes",), ())),
+        ("ann", RequestedNames((), ("ann.notes",), ())),
+        ("ann", RequestedNames(("ann",), ("ann.notes",), ())),
         ("root", RequestedNames(("agent-001",), ("anything",), ("192.0.2.1",))),
     ],
 )
@@ -73,10 +79,10 @@ async def test_an_account_gets_a_certificate_for_what_is_its_own(site, authority
         (None, RequestedNames(("ann",), (), ()), 401, "AUTH_REQUIRED"),
         ("reader", RequestedNames(("ann",), (), ()), 403, "CERTIFICATE_REFUSED"),
         ("elsewhere", RequestedNames(("ann",), (), ()), 403, "CERTIFICATE_REFUSED"),
-        ("elsewhere", RequestedNames((), ("skill-notes",), ()), 403, "CERTIFICATE_REFUSED"),
+        ("elsewhere", RequestedNames((), ("ann.notes",), ()), 403, "CERTIFICATE_REFUSED"),
         ("ann", RequestedNames(("bob",), (), ()), 403, "CERTIFICATE_REFUSED"),
         ("ann", RequestedNames(("ann", "bob"), (), ()), 403, "CERTIFICATE_REFUSED"),
-        ("bob", RequestedNames((), ("skill-notes",), ()), 403, "CERTIFICATE_REFUSED"),
+        ("bob", RequestedNames((), ("ann.notes",), ()), 403, "CERTIFICATE_REFUSED"),
         ("ann", RequestedNames((), ("notes",), ()), 403, "CERTIFICATE_REFUSED"),  # it has another ID
         ("bob", RequestedNames((), ("shared",), ()), 403, "CERTIFICATE_REFUSED"),  # ann's skill had it first
         ("ann", RequestedNames(("ann",), (), ("192.0.2.1",)), 403, "CERTIFICATE_REFUSED"),
@@ -148,3 +154,34 @@ async def test_without_an_authority_nothing_is_there(tmp_path):
     made = RegistrySite(tmp_path)
     for path in ("chain", "revocations"):
         assert (await made.get(f"/api/pki/{path}")).status == 404
+
+
+async def test_a_command_enrolls_with_the_token_of_an_account(site, monkeypatch):
+    loop = asyncio.get_running_loop()
+
+    class Remote:
+        def registry(self, _):
+            return self
+
+        def request(self, method, path, document=None):
+            path = path if path.startswith("/api/") else f"/api/registry{path}"
+            asked = site.ask(method, path, document, by="ann")
+            return asyncio.run_coroutine_threadsafe(asked, loop).result().json()
+
+    monkeypatch.setattr(key, "open_client", lambda *_: contextlib.nullcontext(Remote()))
+    ran = await asyncio.to_thread(run_command, "key", "enroll", "--skill", "ann.notes", "--json")
+    assert ran.code == 0, ran.err
+    shown = json.loads(ran.out)["certificate"]
+    assert (shown["agents"], shown["skills"], shown["by"]) == (["ann"], ["ann.notes"], "authority")
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+async def test_an_account_that_chose_its_name_needs_a_proven_namespace(site, is_proven, monkeypatch):
+    provider = SimpleNamespace(makes_accounts=True)
+    monkeypatch.setattr(site.application.services.authentication, "sign_in", provider)
+    if is_proven:
+        namespace = await site.store.namespace("ann")
+        proof = Proof("dns", "example.com", 1.0)
+        await site.store.update_namespace(namespace._replace(proof=proof), Change(1.0, "ann", "namespace.prove", "ann"))
+    assert (await enroll(site, RequestedNames(("ann",), (), ()), by="ann")).status == (200 if is_proven else 403)
+    monkeypatch.undo()

@@ -57,7 +57,9 @@ def main() -> None:
         close_databases()
         settings = Path(work, "server.toml")
         settings.write_text("[rate_limit]\nprincipal_burst = 1000000\n")
-        command = our_program("serve", "--registry", "--port", "0", "--json", "--no-access-log", "--config", settings)
+        command = our_program(
+            "serve", "--registry", "--port", "0", "--json", "--no-access-log", "--config", str(settings)
+        )
         with started(command, {"SKILLWIRE_HOME": str(home)}) as server:
 
             def ask(method: str, path: str, token: str = "", body: bytes | None = None) -> tuple[int, float]:

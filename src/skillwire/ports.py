@@ -231,8 +231,8 @@ class PackageStore(Protocol):
     async def fits(self, version: PackageVersion) -> bool:
         """Whether a package can take a version, or is ``full``."""
 
-    async def package(self, name: PackageName) -> Package | None:
-        """Return a package, a deleted or renamed one included."""
+    async def package(self, name: PackageName, *, with_private: bool = True) -> Package | None:
+        """Return a package, a deleted or renamed one included; without ``with_private`` no private one."""
 
     async def packages(self, namespace: str, after: str, limit: int, *, with_private: bool = True) -> Sequence[Package]:
         """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones.

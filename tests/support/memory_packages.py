@@ -176,8 +176,9 @@ class MemoryPackages:
         if self._packages[name].access is not Access.PRIVATE:
             self._owners.setdefault(name.name, name)
 
-    async def package(self, name):
-        return self._packages.get(name)
+    async def package(self, name, *, with_private=True):
+        found = self._packages.get(name)
+        return found if found and self._shown([found], with_private) else None
 
     async def packages(self, namespace, after, limit, *, with_private=True):
         names = sorted(name for name in self._packages if name.namespace == namespace and name.name > after)

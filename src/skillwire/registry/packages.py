@@ -358,12 +358,16 @@ class Registry:
         """
         namespace = await self.store.namespace(name.namespace) if is_namespace(name.namespace) else None
         present = namespace.renamed_to or namespace.name if namespace else ""
-        found = await self.store.package(name._replace(namespace=present)) if present else None
+        found = await self._read(principal, name._replace(namespace=present)) if present else None
         if found is not None and found.renamed_to and redirects:
-            found = await self.store.package(found.renamed_to)
+            found = await self._read(principal, found.renamed_to)
         if found is None or not may_know(principal, found):
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
         return found
+
+    async def _read(self, principal: Principal, name: PackageName) -> Package | None:
+        """Return a package; a private one of others is not even read, since the time of an answer would show it."""
+        return await self.store.package(name, with_private=principal.has(*name[::-1]))
 
     async def packages(
         self, principal: Principal, namespace: str, after: str, limit: int

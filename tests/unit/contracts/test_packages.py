@@ -340,6 +340,8 @@ class TestChanges:
         assert [one.number for one in third.packages] == [1, 2, 3]
         store.set_package_state(PackageName("acme", "c"), State(), change())
         store.set_access(PackageName("acme", "a"), Access.PRIVATE, change())
+        assert store.package(PackageName("acme", "a"), with_private=False) is None
+        assert store.package(PackageName("acme", "b"), with_private=False) == store.package(PackageName("acme", "b"))
         last = store.changed(third.cursor, 9).packages
         assert [(one.package.access, unpack_skill(one.served).version) for one in last] == [
             (Access.PUBLIC, "1.0.0"),

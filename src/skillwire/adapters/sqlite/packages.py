@@ -257,8 +257,8 @@ class SqlitePackages(Store):
         return _fits(connection, version.package, pack_skill(version.skill))
 
     @reads
-    def package(self, connection: Connection, name: PackageName) -> Package | None:
-        found = _find(connection, name)
+    def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
+        found = _find(connection, name, with_private=with_private)
         return None if found is None else found[1]
 
     @reads
@@ -453,10 +453,10 @@ def _roles(connection: Connection, account: str) -> dict[str, Role]:
     return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
 
 
-def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | None:
+def _find(connection: Connection, name: PackageName, *, with_private: bool = True) -> tuple[int, Package] | None:
     """Return the number of a package's row, and the package."""
-    query = f"SELECT number, {_PACKAGE} FROM packages WHERE namespace = ? AND name = ?"
-    row = connection.execute(query, name).fetchone()
+    query = f"SELECT number, {_PACKAGE} FROM packages WHERE namespace = ? AND name = ? AND {_SHOWN}"
+    row = connection.execute(query, (*name, with_private)).fetchone()
     return None if row is None else (row[0], _read_package(row[1:]))
 
 

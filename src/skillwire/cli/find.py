@@ -19,6 +19,7 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import LAN
 from skillwire.resolver.sources.lan import describe_lan_skill, provider_label
@@ -93,7 +94,9 @@ def command(
     refs = [ref for ref, _ in shown]
     _print_lan_hits(output, [ref.lan for ref in refs if ref.lan is not None])
     if others := [ref for ref in refs if ref.lan is None]:
-        _print_hits(output, others)
+        # An answer within its HTTP lifetime is as good as a new one, unless its source has failed since.
+        has_failed = any(rung.name == CACHE and rung.outcome == "found" for rung in rungs)
+        _print_hits(output, others, {"stale", "cached"} if has_failed else {"stale"})
     _count_others(output, len(found), limit)
     if len(rungs) > 1 and rungs[0].outcome != "found":
         output.note(dim("tried "), ", ".join(str(rung) for rung in rungs if rung.attempts))
@@ -113,13 +116,16 @@ def _count_others(output: Output, number: int, limit: int) -> None:
         output.note(dim(f"{number - limit} more; see them with --limit {number}"))
 
 
-def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
-    """Print a table; where it would leave no room for a description, a line for that below each name."""
+def _print_hits(output: Output, refs: Sequence[SkillRef], marked: set[str]) -> None:
+    """Print a table, with the freshness of ``marked`` kinds.
+
+    Where it would leave no room for a description, a line for that stands below each name.
+    """
     has_types = any(ref.shared or ref.rpc for ref in refs)
-    is_live = all(ref.freshness == "live" for ref in refs)
+    marks = [ref.freshness if ref.freshness in marked else "" for ref in refs]
     facts = [
-        [ref.version or "-", *([_type_and_access(ref)] if has_types else []), *([] if is_live else [ref.freshness])]
-        for ref in refs
+        [ref.version or "-", *([_type_and_access(ref)] if has_types else []), *([mark] if any(marks) else [])]
+        for ref, mark in zip(refs, marks, strict=True)
     ]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))

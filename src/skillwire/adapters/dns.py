@@ -18,8 +18,7 @@ async def find_txt_records(name: str) -> Sequence[str]:
 
 
 def _find_txt_records(name: str) -> list[str]:
-    import dns.exception  # noqa: PLC0415  # takes 0.1 s, and few servers prove a namespace
-    import dns.resolver  # noqa: PLC0415  # same
+    import dns.resolver  # noqa: PLC0415  # takes 0.1 s, and few servers prove a namespace
 
     try:
         answer = dns.resolver.resolve(

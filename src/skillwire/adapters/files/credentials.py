@@ -13,6 +13,7 @@ belongs to the process that renews a token.
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import os
@@ -207,10 +208,8 @@ def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
     entry = _read_netrc(netrc_file(environment)).get(url.host)
     if entry is None:
         return None
-    import base64  # noqa: PLC0415  # only a password of ~/.netrc needs it
-
     login, _, password = entry
-    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
+    return "Basic " + binascii.b2a_base64(f"{login}:{password}".encode(), newline=False).decode()
 
 
 def find_stored(url: Url) -> Credential | None:

@@ -27,6 +27,7 @@ from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Unpack
 
     from skillwire.cli.documents import AddDocument, PlanDocument
@@ -89,7 +90,7 @@ def command(
     origins = () if frozen else references
     with open_client(output, references=origins, for_user=for_user, progress=progress, **network) as client:
         with progress.during("reading"):
-            choose = progress.beside(partial(_choose, names, agreed=take_all or yes or dry_run))
+            choose = progress.beside(partial(_choose, names, root=client.root, agreed=take_all or yes or dry_run))
             plan = (
                 client.plan_locked(*references)
                 if frozen
@@ -151,7 +152,7 @@ def carry_out(
     return max((error.exit_code for error in report.failed.values()), default=0)
 
 
-def _choose(names: Sequence[str], found: Sequence[SkillRef], *, agreed: bool) -> Sequence[SkillRef]:
+def _choose(names: Sequence[str], found: Sequence[SkillRef], *, root: Path, agreed: bool) -> Sequence[SkillRef]:
     """Return those of the skills that a reference means which the user wants."""
     if names:
         chosen = [skill for skill in found if skill.name in names]
@@ -171,9 +172,20 @@ def _choose(names: Sequence[str], found: Sequence[SkillRef], *, agreed: bool) ->
         about = first_of([skill.name for skill in found], _ASKED_ABOUT)
         chosen = [*found] if confirm(f"{number} Add them all?", about=about) else []
     if not chosen:
-        fix = f"Name one, such as {reference_to(found[0])}, or give --all or --skill {found[0].name}."
+        fix = f"Name one, such as {_reference_from_here(found[0], root)}, or give --all or --skill {found[0].name}."
         raise UsageError("REFERENCE", f"the reference means {len(found)} skills, and none was chosen", fix=fix)
     return chosen
+
+
+def _reference_from_here(skill: SkillRef, root: Path) -> str:
+    """Return a reference that works in the current folder: that of a local skill is relative to ``root``."""
+    if not skill.is_local:
+        return reference_to(skill)
+    if skill.git is not None:
+        repository = os.path.abspath(root / skill.url)  # noqa: PTH100  # without the .. in the middle
+        return f"file://{repository.removesuffix('/.git')}//{skill.git.path}".rstrip("/")
+    folder = os.path.relpath(root / skill.url)
+    return folder if folder.startswith(".") else f"./{folder}"
 
 
 def print_plan(

@@ -575,7 +575,8 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
     if len(after.reason) > _REASON_LENGTH or not after.reason.isprintable():
         raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
     if after.status in {Status.YANKED, Status.QUARANTINED} and not after.reason:
-        raise UsageError("REASON_FORM", f"{after.status} needs a reason", fix="Give one: --reason TEXT.")
+        message = f"a {after.status} version needs a reason"
+        raise UsageError("REASON_FORM", message, fix="Say why: --reason TEXT.")
     if after.successor and read_package_name(after.successor) is None:
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 

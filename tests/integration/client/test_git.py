@@ -1,8 +1,11 @@
 """Skills of Git repositories: over HTTP with git's own server, from an archive of a host, and from this machine."""
 
 import json
+import re
+from functools import partial
 
 import pytest
+from tests.support.command import run_command
 from tests.support.git_server import GitServer, Repository
 
 from skillwire import Client
@@ -260,6 +263,21 @@ class TestChoice:
     def test_of_several_skills_those_are_added_that_are_chosen(self, client, place):
         plan = client.plan(place, choose=lambda found: found[1:])
         assert [row.skill.name for row in plan.skills] == ["b"]
+
+    @pytest.mark.parametrize("scope", [(), ("--global",)])
+    @pytest.mark.parametrize(
+        "written", ["file://{}", "file://{}/.git", "{}/.git", "{}", "../repos/r/.git", "../repos/r"]
+    )
+    def test_the_reference_in_the_fix_works_in_the_same_folder(self, repository, tmp_path, scope, written):
+        (tmp_path / "project").mkdir()
+        run = partial(run_command, cwd=tmp_path / "project", env={"SKILLWIRE_HOME": str(tmp_path / "home")})
+        asked = run("add", written.format(repository.folder), *scope)
+        found = re.search(r"fix: Name one, such as (\S+), or give", asked.err)
+        assert asked.code == 2
+        assert found, asked.err
+        assert "/.git" not in found[1]
+        added = run("add", found[1], "--yes", "--agent", "universal", *scope)
+        assert (added.code, "added a" in added.out + added.err) == (0, True), added.err
 
     def test_a_project_names_skills_and_ranges(self, place, tmp_path):
         (tmp_path / "p").mkdir()

@@ -534,6 +534,8 @@ class OriginBook(Protocol):
 class SkillsFolder(Protocol):
     """The installed skills of one project, or of the user, and their lock."""
 
+    lock_path: Path
+
     @property
     def root(self) -> Path:
         """The folder that placements, and local origins in the lock, are relative to."""

@@ -309,7 +309,7 @@ class InstallFlows:
     ) -> Flow[InstallPlan]:
         """Return a plan with a review of each skill, before a person decides about it."""
         yield from work(partial(self._allow_origins, plan, () if consent else plan.unknown_origins))
-        return (yield from inspect_plan(plan, self.context, self.folder, on_done))
+        return (yield from inspect_plan(plan, self.context, self.folder, on_done, consent=consent))
 
     def _allow_origins(self, plan: InstallPlan, but: Collection[str] = ()) -> None:
         """Allow to connect to the origins of a plan; its consent, new or old, permits it."""

@@ -120,7 +120,7 @@ _ADDRESSED: Final = (
 )
 #: Other bytes become a character that is neither a letter nor a space.
 _ASCII: Final = bytes([*range(128), *b"\x1a" * 128])
-_MOST: Final = 20
+MOST: Final = 20
 _MOST_COMMENTS: Final = 200
 
 
@@ -148,11 +148,11 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
 
 
 def find_dangers(path: str, text: str) -> Iterator[Danger]:
-    """Yield the dangers in the text of a file; of one pattern at most 20."""
+    """Yield the dangers in the text of a file; of one pattern at most ``MOST``."""
     lowered = text.lower()
     for number, (code, message, groups, _) in enumerate(_PATTERNS):
         if all(any(literal in lowered for literal in literals) for literals in groups):
-            for found in islice(_compiled(number).finditer(text), _MOST):
+            for found in islice(_compiled(number).finditer(text), MOST):
                 yield Danger(code, message, *found.span())
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):
         comment, addressed = _comments()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.folder.danger import COMMENT, search_file
+from skillwire.folder.danger import COMMENT, MOST, search_file
 from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 
 if TYPE_CHECKING:
@@ -173,7 +173,10 @@ def review_files(
         data, lowered = bytes(content), path.lower()
         if executable or lowered.endswith(_SCRIPTS) or data.startswith(b"#!"):
             found["scripts"].add(path)
-        for danger in search_file(path, f"{name}/{path}", data):
+        dangers = [*search_file(path, f"{name}/{path}", data)]
+        if len(dangers) >= MOST:  # further ones are not listed
+            found["unread"].add(_with_digest(path, data))
+        for danger in dangers:
             report(path, danger)
             if danger.code == "COMMENT_INSTRUCTION":  # every comment is listed
                 continue
@@ -182,10 +185,8 @@ def review_files(
                 _shortened(danger.text if kind == "secrets" else f"{path}: {danger.message}: {danger.text}")
             )
         if lowered.endswith(_COMPILED) or (b"\0" in data[:_SNIFFED] and not data.startswith(_UTF_16)):
-            if lowered.endswith(_COMPILED) or not data.startswith(_MEDIA):
+            if path in found["scripts"] or lowered.endswith(_COMPILED) or not data.startswith(_MEDIA):
                 found["binaries"].add(_with_digest(path, data))
-            continue
-        if data.startswith(_MEDIA):
             continue
         budget -= len(data)
         if budget < 0 or len(data) > limits.REVIEW_FILE_BYTES:

@@ -46,11 +46,17 @@ _KEPT_BYTES: Final = 8 * limits.MIB
 
 
 def inspect_plan(
-    plan: InstallPlan, context: ResolveContext, folder: SkillsFolder, on_done: Callable[[], object] = lambda: None
+    plan: InstallPlan,
+    context: ResolveContext,
+    folder: SkillsFolder,
+    on_done: Callable[[], object] = lambda: None,
+    *,
+    consent: bool = False,
 ) -> Flow[InstallPlan]:
     """Fetch the skills of a plan, report what is doubtful about them, and return the plan with a review of each.
 
-    An error is kept for the installation; of an origin without consent it may be missing leave, so it happens again.
+    An error is kept for the installation. Without ``consent`` an unknown origin may only lack permission, so its skills
+    are fetched again.
     """
     lock = yield from work(folder.read_lock)
     rows: dict[str, PlannedSkill] = {}
@@ -66,7 +72,7 @@ def inspect_plan(
                 old_files = folder.read_files(locked) if locked is not None else ()
                 review = compare_versions(row.skill, files, locked, old_files, context.report)
             except SkillwireError as error:
-                if row.skill.origin not in plan.unknown_origins:
+                if consent or row.skill.origin not in plan.unknown_origins:
                     rows[row.skill.name] = row._replace(inspected=error)
                 continue
             room -= sum(len(file.content) for file in (*review.files, *review.old_files))

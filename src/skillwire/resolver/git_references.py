@@ -20,6 +20,7 @@ HOSTS: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 _REF: Final = re.compile(
     r"(?![-/@])(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9._/+@#%=,&!()'$-]{1,200}(?<![/.])", re.ASCII
 )
+_PASSWORD: Final = re.compile(r"[a-z+]*://[^/@]*:[^/]*@", re.IGNORECASE)
 _AT: Final = re.compile(r"(.+?[^/])@([^/].*)", re.ASCII | re.DOTALL)
 _UNSUPPORTED: Final = re.compile(
     r"(?:git\+)?(?:ssh|git|ftps?|rsync|svn|scp)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::[0-9]+)?/(?P<path>.*)"
@@ -53,6 +54,8 @@ def read_git_place(text: str) -> GitPlace | None:
 
     Raises UsageError (``REFERENCE``), TrustError (a ``PATH_...`` code).
     """
+    if _PASSWORD.match(text):
+        raise UsageError("REFERENCE", "the URL carries a user name or a password", fix="Use SKILLWIRE_TOKENS.")
     if refused := _UNSUPPORTED.fullmatch(text):
         raise _unsupported(text, refused)
     at = _AT.fullmatch(text)

@@ -153,7 +153,7 @@ def hold_back(
         name: TrustError("UPDATE_ASKS_MORE", f"{name} was declined", place=place) for name in declined
     }
     for row in plan.pending:
-        if error := _objection(row, accepted):
+        if error := _objection(row, accepted, lock):
             held[row.skill.name] = error
     waiting = [row for row in plan.pending if row.skill.name not in held]
     while found := next(((row, why) for row in waiting if (why := _depends(row, held, lock))), None):
@@ -177,11 +177,14 @@ def _depends(row: PlannedSkill, held: Collection[str], lock: Lock) -> str:
     return ""
 
 
-def _objection(row: PlannedSkill, accepted: Collection[str]) -> SkillwireError | None:
+def _objection(row: PlannedSkill, accepted: Collection[str], lock: Lock) -> SkillwireError | None:
     review, name = row.inspected, row.skill.name
+    place = SourceLocation(row.skill.origin)
+    if review is None and name in lock.skills and name not in accepted:
+        fix = f"Agree to the origin beforehand, so that the files can be read: skillwire update {name} --yes"
+        return TrustError("UPDATE_ASKS_MORE", f"the files of {name} could not be reviewed", place=place, fix=fix)
     if not isinstance(review, SkillReview) or f"{name}@{review.digest}" in accepted:
         return None
-    place = SourceLocation(row.skill.origin)
     if review.is_reused and not row.skill.is_local:
         message = f"{name} {review.version} has other bytes than the installed {review.version}"
         fix = f"Read skillwire diff {name}, then accept them: skillwire update {name} --accept {name}@{review.digest}"

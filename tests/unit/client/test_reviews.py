@@ -100,6 +100,25 @@ class TestUpdate:
             client.apply(plan, consent=True)
         assert len(site.asked) == asked
 
+    def test_an_update_whose_files_could_not_be_reviewed_is_held_back(self, client, site):
+        site.put("one", version="1.0.0")
+        client.add("example.com/one", consent=True)
+        site.put("one", skill_md("one", CURL), version="1.1.0")
+        client.revoke_trust("example.com")
+        plan = client.plan_update(client.compare())
+        plan, held = client.hold_back(plan, ())
+        assert (plan.skills, held["one"].code) == ((), "UPDATE_ASKS_MORE")
+
+    def test_an_unknown_origin_cannot_avoid_the_review_by_a_failure(self, client, site):
+        site.put("one", version="1.0.0")
+        client.add("example.com/one", consent=True)
+        client.revoke_trust("example.com")
+        site.put("one", skill_md("one", CURL), version="1.1.0", digest=f"sha256:{'0' * 64}")
+        plan = client.inspect(client.plan_update(client.compare()), consent=True)
+        site.put("one", skill_md("one", CURL), version="1.1.0")
+        with failing(TrustError, "DIGEST_MISMATCH"):
+            client.apply(plan, consent=True)
+
     @pytest.mark.parametrize("text", ["One", "one@", "one@1.0.0", "one@sha256:0", "../one"])
     def test_another_form_of_accept_is_refused(self, client, site, text):
         site.put("one")

@@ -77,6 +77,8 @@ def test_what_is_no_repository_stays_what_it_was(text):
         ("ssh://git@github.com/owner/repo.git", "https://github.com/owner/repo.git"),
         ("git+ssh://git@host.example:2222/o/r", "https://host.example/o/r.git"),
         ("git://host.example/r.git", "https://host.example/r.git"),
+        ("ssh://user:password@host.example/o/r", "SKILLWIRE_TOKENS"),
+        ("git+https://user:password@host.example/o/r", "SKILLWIRE_TOKENS"),
         ("ext::sh -c touch% /tmp/x", "https"),
         ("fd::17", "https"),
         ("-oProxyCommand=x@host:repo", "https"),

@@ -305,6 +305,8 @@ class GitSource:
             commit, objects = yield from work(partial(read_repository_archive, response.body))
         except SkillwireError:  # the repository itself is asked
             return None
+        if _COMMIT.fullmatch(ref) and commit != ref:
+            return None
         self._objects.update(objects)
         match = _TAG.fullmatch(f"refs/tags/{ref}")
         return _Commit(commit, match[2] if match else None, lookup.version, lookup.name or "")

@@ -33,8 +33,9 @@ from skillwire.folder.publish import packed_files, prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change, PackageName, latest_version
 from skillwire.model.skill import FileContent
+from skillwire.registry.accounts import Actor
 from skillwire.registry.audit import verify_entries
-from skillwire.registry.packages import Actor, Registry
+from skillwire.registry.packages import Registry
 
 if TYPE_CHECKING:
     from skillwire.folder.publish import PreparedSkill

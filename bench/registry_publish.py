@@ -37,7 +37,8 @@ from comparison import Goal, compare
 from processes import our_program
 from skillwire.adapters.sqlite.open import close_databases, open_packages, open_tokens
 from skillwire.model.package import Account, Change
-from skillwire.registry.packages import Actor, Registry
+from skillwire.registry.accounts import Actor
+from skillwire.registry.packages import Registry
 from skillwire.server.uploads import read_upload
 
 if TYPE_CHECKING:

@@ -53,8 +53,7 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     With --new-token an operator gets in again, such as after an import without server.key.
     """
     from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
-    from skillwire.registry.accounts import Accounts  # noqa: PLC0415  # same
-    from skillwire.registry.packages import Actor  # noqa: PLC0415  # same
+    from skillwire.registry.accounts import Accounts, Actor  # noqa: PLC0415  # same
 
     accounts = Accounts(open_packages(), open_tokens, time.time)
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))

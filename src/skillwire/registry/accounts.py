@@ -1,5 +1,7 @@
 """Accounts of a registry: the first operator, the tokens that accounts make, and the people who sign in.
 
+An :class:`Actor` is an account with what its token allows.
+
 A token never allows more than the one that made it. Making tokens needs the scope ``admin``; a person who approves the
 login of a program gives it any scope of the own session. A token that is limited to namespaces makes only tokens that
 are limited to some of these.
@@ -9,35 +11,72 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.package import Account, is_account, is_namespace
-from skillwire.registry.packages import (
-    ADMIN,
-    NAMESPACE_SCOPE,
-    PUBLISH,
-    READ,
-    REGISTRY_SCOPES,
-    Actor,
-    is_limited,
-    require_account,
-)
+from skillwire.model.package import Account, Change, is_account, is_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from skillwire.model.access import Token
+    from skillwire.model.access import Principal, Token
     from skillwire.ports import PackageStore
     from skillwire.registry.tokens import Issued, Tokens
 
+#: What a token may be allowed in a registry: to read what is not public, to publish, and everything of its account.
+READ: Final = "read"
+PUBLISH: Final = "publish"
+ADMIN: Final = "admin"
+REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
+#: What a scope begins with that limits a token to one namespace.
+NAMESPACE_SCOPE: Final = "namespace:"
 _CODE_BYTES: Final = 16
 #: The scopes of a token for everything, and the name of the tokens that sessions of people are of: no other one has it.
 EVERYTHING: Final = (READ, PUBLISH, ADMIN)
 _SESSION: Final = "browser sign-in"
 #: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: EVERYTHING}
+
+
+class Actor(NamedTuple):
+    """An authenticated account, what its token allows, and where the request came from."""
+
+    account: str
+    scopes: frozenset[str] = frozenset()
+    is_operator: bool = False
+    address: str = ""
+    request_id: str = ""
+    token_id: str = ""
+
+    def allows(self, scope: str, namespace: str) -> bool:
+        """Whether the token allows ``scope`` in ``namespace``."""
+        is_inside = not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
+        return is_inside and not self.scopes.isdisjoint({scope, ADMIN})
+
+    def change(self, at: float, action: str, target: str, **details: Any) -> Change:
+        """Return a change by the actor, as the audit log has it."""
+        told = {key: value for key, value in details.items() if value != ""}
+        return Change(at, self.account, action, target, told, self.address, self.request_id)
+
+
+def is_limited(scopes: Collection[str]) -> bool:
+    """Whether a token with these scopes is limited to some namespaces."""
+    return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
+
+
+def actor_for(principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
+    """Return a caller, authorized, as one who may change things; without an account it may change nothing."""
+    if principal is None or not principal.account:
+        return Actor("", address=address, request_id=request_id)
+    account, scopes, is_operator = principal.account, principal.scopes, principal.is_operator
+    return Actor(account, scopes, is_operator, address, request_id, principal.identity)
+
+
+def require_account(actor: Actor) -> None:
+    """Check that the actor is an account. Raises TrustError (``AUTH_REQUIRED``)."""
+    if not actor.account:
+        raise TrustError("AUTH_REQUIRED", "this needs the token of an account", details={"reason": "missing"})
 
 
 def check_account(name: str) -> str:

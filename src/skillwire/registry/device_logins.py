@@ -21,14 +21,13 @@ from skillwire import limits
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import DeviceLogin
 from skillwire.model.package import Change
-from skillwire.registry.accounts import check_scope_forms, check_scopes, time_left
-from skillwire.registry.packages import PUBLISH, READ, require_account
+from skillwire.registry.accounts import PUBLISH, READ, check_scope_forms, check_scopes, require_account, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.ports import DeviceLoginStore, PackageStore
-    from skillwire.registry.packages import Actor
+    from skillwire.registry.accounts import Actor
     from skillwire.registry.tokens import Issued, Tokens
 
 #: Letters that are hard to confuse, and form no words. Spec: RFC 8628 §6.1.

@@ -1,8 +1,7 @@
 """The use cases of a registry: who may do what, and what then changes. Everything else is the store's.
 
-An :class:`Actor` is an account with what its token allows. Operators may do everything. In a namespace, roles decide;
-an account owns the namespace of its own name from its first publication on. Who may not see a private package learns
-nothing of it: it is answered as one that is not there.
+Operators may do everything. In a namespace, roles decide; an account owns the namespace of its own name from its first
+publication on. A private package is answered as an absent one to callers that may not see it.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from skillwire.model.package import (
 )
 from skillwire.model.requirement import parse_requirement, required_packages
 from skillwire.model.skill import is_skill_name, is_version
+from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, require_account
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -43,40 +43,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Skill
     from skillwire.ports import PackageStore
 
-#: What a token may be allowed in a registry: to read what is not public, to publish, and everything of its account.
-READ: Final = "read"
-PUBLISH: Final = "publish"
-ADMIN: Final = "admin"
-REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
-#: What a scope begins with that limits a token to one namespace.
-NAMESPACE_SCOPE: Final = "namespace:"
 _REASON_LENGTH: Final = 500
-
-
-class Actor(NamedTuple):
-    """An authenticated account, what its token allows, and where the request came from."""
-
-    account: str
-    scopes: frozenset[str] = frozenset()
-    is_operator: bool = False
-    address: str = ""
-    request_id: str = ""
-    token_id: str = ""
-
-    def allows(self, scope: str, namespace: str) -> bool:
-        """Whether the token allows ``scope`` in ``namespace``."""
-        is_inside = not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
-        return is_inside and not self.scopes.isdisjoint({scope, ADMIN})
-
-    def change(self, at: float, action: str, target: str, **details: Any) -> Change:
-        """Return a change by the actor, as the audit log has it."""
-        told = {key: value for key, value in details.items() if value != ""}
-        return Change(at, self.account, action, target, told, self.address, self.request_id)
-
-
-def is_limited(scopes: Collection[str]) -> bool:
-    """Whether a token with these scopes is limited to some namespaces."""
-    return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
 
 
 class PublishedVersion(NamedTuple):
@@ -512,12 +479,6 @@ class Registry:
         return actor.change(self._clock(), action, target, **details)
 
 
-def require_account(actor: Actor) -> None:
-    """Check that the actor is an account. Raises TrustError (``AUTH_REQUIRED``)."""
-    if not actor.account:
-        raise TrustError("AUTH_REQUIRED", "this needs the token of an account", details={"reason": "missing"})
-
-
 def may_know(principal: Principal, package: Package) -> bool:
     """Whether ``principal`` may know of a package."""
     is_there = package.state.status is not Status.DELETED
@@ -559,14 +520,6 @@ def check_use(principal: Principal, package: Package) -> None:
     if not may_use(principal, package):
         code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
         raise TrustError(code, f"{package.name} is restricted to some accounts")
-
-
-def actor_for(principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
-    """Return a caller, authorized, as one who may change things; without an account it may change nothing."""
-    if principal is None or not principal.account:
-        return Actor("", address=address, request_id=request_id)
-    account, scopes, is_operator = principal.account, principal.scopes, principal.is_operator
-    return Actor(account, scopes, is_operator, address, request_id, principal.identity)
 
 
 def _check_state(actor: Actor, before: State, after: State) -> None:

@@ -20,8 +20,15 @@ import structlog
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
-from skillwire.registry.accounts import NewToken, Person, grantable_scopes
-from skillwire.registry.packages import NAMESPACE_SCOPE, Actor, actor_for, require_account
+from skillwire.registry.accounts import (
+    NAMESPACE_SCOPE,
+    Actor,
+    NewToken,
+    Person,
+    actor_for,
+    grantable_scopes,
+    require_account,
+)
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.console_request import (
     ConsoleRequest,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.ports import UploadStore
-    from skillwire.registry.packages import Actor, PublishedVersion, Registry
+    from skillwire.registry.accounts import Actor
+    from skillwire.registry.packages import PublishedVersion, Registry
     from skillwire.server.request_bodies import SpooledBody
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})

@@ -9,9 +9,8 @@ from tests.support.memory_stores import MemoryTokens
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, AuditEntry, Change, Namespace
-from skillwire.registry.accounts import EVERYTHING, Accounts, Person
+from skillwire.registry.accounts import EVERYTHING, Accounts, Actor, Person
 from skillwire.registry.audit import chain_digest, verify_entries
-from skillwire.registry.packages import Actor
 from skillwire.registry.tokens import Tokens
 
 ANN = Person("https://id.example", "42")

@@ -7,10 +7,9 @@ from tests.support.memory_stores import MemoryDeviceLogins, MemoryTokens
 from skillwire import limits
 from skillwire.errors import NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, Change
-from skillwire.registry.accounts import EVERYTHING
+from skillwire.registry.accounts import EVERYTHING, Actor
 from skillwire.registry.audit import verify_entries
 from skillwire.registry.device_logins import DeviceLogins
-from skillwire.registry.packages import Actor
 from skillwire.registry.tokens import Tokens
 
 

@@ -4,7 +4,7 @@ import pytest
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.model.package import PackageName, State, Status
-from skillwire.registry.packages import Actor
+from skillwire.registry.accounts import Actor
 
 ROOT = "/.well-known/agent-skills/index.json"
 

@@ -22,7 +22,7 @@ from skillwire.model.package import PackageName, State, Status
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
-from skillwire.registry.packages import require_account
+from skillwire.registry.accounts import require_account
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import READ, Problem
 from skillwire.server.routes import clawhub_messages as messages

@@ -16,7 +16,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.access import ANONYMOUS
-from skillwire.registry.packages import REGISTRY_SCOPES
+from skillwire.registry.accounts import REGISTRY_SCOPES
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import JSON

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.package import Package, PackageVersion
-    from skillwire.registry.packages import Actor, PublishedVersion
+    from skillwire.registry.accounts import Actor
+    from skillwire.registry.packages import PublishedVersion
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route

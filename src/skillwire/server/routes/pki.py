@@ -22,7 +22,7 @@ from skillwire.model.access import OPERATOR
 from skillwire.model.package import Change, Role
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.skill_discovery.center import center_id
-from skillwire.registry.packages import PUBLISH
+from skillwire.registry.accounts import PUBLISH
 from skillwire.server.openapi import TEXT, problem
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
     from skillwire.model.access import Principal
-    from skillwire.registry.packages import Actor
+    from skillwire.registry.accounts import Actor
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.trust.certificates import RequestedNames

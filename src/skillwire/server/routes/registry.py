@@ -23,8 +23,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.package import PackageName, Proof, Role, State, Status, read_package_name
-from skillwire.registry.accounts import NewToken, Person
-from skillwire.registry.packages import ADMIN, Actor, is_member, require_account
+from skillwire.registry.accounts import ADMIN, Actor, NewToken, Person, require_account
+from skillwire.registry.packages import is_member
 from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol
 from skillwire.server.downloads import first_day

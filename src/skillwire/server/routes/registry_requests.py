@@ -14,7 +14,7 @@ from skillwire.errors import DecodeError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.registry.packages import ADMIN, PUBLISH, actor_for, require_account
+from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import encode_fields, matching_tag, read_pairs
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.model.access import Principal
-    from skillwire.registry.packages import Actor
+    from skillwire.registry.accounts import Actor
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Handler
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.package import Upload
-    from skillwire.registry.packages import Actor
+    from skillwire.registry.accounts import Actor
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route

@@ -8,8 +8,7 @@ from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite
 
 from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_tokens
-from skillwire.registry.accounts import EVERYTHING
-from skillwire.registry.packages import Actor
+from skillwire.registry.accounts import EVERYTHING, Actor
 from skillwire.server import create_app
 from skillwire.wire.exchange import HttpResponse
 

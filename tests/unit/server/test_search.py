@@ -193,3 +193,11 @@ async def test_an_answer_at_once_is_the_same(site, target):
     assert current is not None
     assert (current.status, current.body) == (304, b"")
     assert fast_path.respond_again(b"head", None) == current
+
+
+async def test_words_are_bounded_in_characters_and_with_their_url_in_bytes(site):
+    answers = [
+        await site.get(f"{SEARCH}?q={words}") for words in ("x" * 1024, "%C3%A9" * 300, "x" * 1025, "%C3%A9" * 500)
+    ]
+    assert [answer.status for answer in answers] == [200, 200, 400, 414]
+    assert [answer.json()["error"]["code"] for answer in answers[2:]] == ["QUERY", "URL_TOO_LONG"]

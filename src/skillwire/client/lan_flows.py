@@ -468,7 +468,9 @@ class LanFlows:
             for ref in (yield from ask(seconds)):
                 try:
                     return [(yield from self.read(ref))]
-                except FetchError as error:  # another provider may have it
+                except SkillwireError as error:  # another provider may have it, and a certified key
+                    if not isinstance(error, FetchError) and error.code != "DISC_004":
+                        raise
                     failure = failure or error
             if failure is not None:
                 raise failure

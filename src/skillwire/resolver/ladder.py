@@ -254,7 +254,8 @@ class Climb(Generic[T]):
         elif not (self._has_found or is_over) and all(trace.outcome in _NEGATIVE for trace in self._traces):
             self._ladder.keep_negative(self._question, self)
         if not found and self._errors:
-            raise self._failure()
+            missing = (error for error in self._errors if error.code == "SKILL_NOT_FOUND")
+            raise self._described(next(missing, self._errors[0]))
         return found
 
     def reject(self, error: SkillwireError) -> None:
@@ -349,10 +350,6 @@ class Climb(Generic[T]):
             else:
                 best = best or self._take(*result)
         return best
-
-    def _failure(self) -> SkillwireError:
-        missing = (error for error in self._errors if error.code == "SKILL_NOT_FOUND")
-        return self._described(next(missing, self._errors[0]))
 
     def _described(self, error: SkillwireError) -> SkillwireError:
         """Return ``error`` with the rungs in its details, and in its message where there was more than one."""

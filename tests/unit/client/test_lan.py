@@ -517,6 +517,12 @@ class TestSource:
         with pytest.raises(TrustError, match="no certified key"):
             network.open(settings=Settings(sources=("lan:",))).show("forecast")
 
+    def test_an_uncertified_provider_does_not_hide_a_certified_one(self, network):
+        network.serves(SECOND._replace(status="UNKNOWN"))
+        network.serves(FIRST._replace(is_verified=False))
+        client = network.open(settings=Settings(sources=("lan:",)))
+        assert client.show("forecast").ref.origin == "http://192.168.1.2:8000"
+
     @pytest.mark.parametrize("verb", ["index", "add"])
     def test_a_whole_network_is_no_reference(self, network, verb):
         with pytest.raises(UsageError, match="names a whole network"):

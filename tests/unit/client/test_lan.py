@@ -67,7 +67,7 @@ class TestWhoIsCalled:
         assert network.call().output == {"from": 2}
 
     @pytest.mark.parametrize(
-        ("timeout", "first", "last"), [(None, 5, 20), (3, 3, 3), (60, 5, 60)], ids=["none", "short", "long"]
+        ("timeout", "first", "last"), [(None, 5, 20), (3, 1.5, 3), (60, 5, 60)], ids=["none", "short", "long"]
     )
     def test_one_that_never_answers_costs_a_few_seconds(self, network, timeout, first, last):
         network.serves(FIRST, done(1))

@@ -12,6 +12,7 @@ the user allows it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
@@ -212,9 +213,12 @@ class Providers:
         return FetchError("DISC_006", message, fix=fix)
 
     def lookup_seconds(self) -> float:
-        """Return how long a document of the last :meth:`next` may take: a few seconds while another one is known."""
-        bound = limits.CALL_LOOKUP_SECONDS if self._waiting else limits.CALL_LAST_LOOKUP_SECONDS
-        return min(self.limit.left() or bound, float(bound))
+        """Return how long a document of the last :meth:`next` may take.
+
+        While another provider is known, it is a few seconds, and half of the time that is left at most.
+        """
+        share, bound = (2, limits.CALL_LOOKUP_SECONDS) if self._waiting else (1, limits.CALL_LAST_LOOKUP_SECONDS)
+        return min((self.limit.left() or math.inf) / share, float(bound))
 
     def failed(self, ref: SkillRef, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
         """Skip a provider that could not be called; raise ``error`` where the next must not be called.

@@ -97,7 +97,7 @@ def print_review(output: Output, review: SkillReview) -> None:
         f"{KINDS[kind]}: {first_of(values, _NAMED)}" for kind, values in review.after.items() if kind not in _SEPARATE
     )
     may = f"  may use {named}" if named else "  names no hosts, commands, packages, secrets or scripts"
-    output.note(bold(review.name), f" {review.version or ''}", may if named else dim(may))
+    output.note(bold(review.name), f" {review.version}" if review.version else "", may if named else dim(may))
     _print_kinds(output, {kind: review.after.get(kind, []) for kind in _SEPARATE}, dim("  "), err=True)
 
 

@@ -28,7 +28,7 @@ from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import NotFoundError, TrustError, UsageError
 from skillwire.model.ref import BLOB, Release
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import reference_to
+from skillwire.resolver.references import at_version, parse_reference, reference_to
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def command(
                 print_manifest(output, at_endpoint.manifest, skill.url)
         output.document(content)
         if not (body or files or lists_versions):
-            _print_next_steps(output, skill, described, network["token"])
+            _print_next_steps(output, skill, described, network["token"], parse_reference(reference).version)
 
 
 def _versions(skill: RemoteSkill, *, are_required: bool) -> list[SkillRef]:
@@ -219,6 +219,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         *([("path", git.path or "."), ("commit", git.commit)] if (git := skill.ref.git) else []),
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
+        *([("freshness", warning("stale"))] if skill.ref.freshness == "stale" else []),
         *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
     ]
     output.table([dim(label), value] for label, value in rows)
@@ -272,7 +273,9 @@ def _without_digest(skill: RemoteSkill) -> str:
     return "none: the skill is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
 
 
-def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescriptor | None, token: str | None) -> None:
+def _print_next_steps(
+    output: Output, skill: RemoteSkill, described: SkillDescriptor | None, token: str | None, version: str
+) -> None:
     if _needs_login(skill, token):
         output.hint("log in first:", f"skillwire auth login {parse_url(skill.url).origin}")
     reference = reference_to(skill.ref)
@@ -288,6 +291,7 @@ def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescri
         output.hint("its inputs:", f"skillwire show {reference} --descriptor")
     if skill.ref.is_only_described:
         return
+    reference = shlex.quote(at_version(reference, version)) if version else reference
     output.hint("read it:", f"skillwire show {reference} --body")
     if skill.rpc is None:
         output.hint("add it: ", f"skillwire add {reference}")

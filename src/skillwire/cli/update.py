@@ -18,7 +18,7 @@ from skillwire.cli.options import (
     scope_option,
 )
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
-from skillwire.errors import UsageError, first_of
+from skillwire.errors import UsageError, first_of, one_line
 from skillwire.folder.review import KINDS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _print_comparisons(
     unreadable: dict[str, list[UpdateComparison]] = {}
     for row in comparisons:
         if row.state == "unreachable":
-            unreadable.setdefault(str(row.error), []).append(row)
+            unreadable.setdefault(one_line(row.error) if row.error else "", []).append(row)
     for error, rows in unreadable.items():
         names = first_of([row.locked.name for row in rows], _LISTED)
         output.line(failure("unreachable"), "  ", bold(names), "  ", dim(error))

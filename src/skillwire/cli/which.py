@@ -64,6 +64,8 @@ def _assurance(skill: SkillRef) -> str:
         return "listed by Skill Sharing, which has no digests: it is called, not installed"
     if skill.rpc is not None:
         return "at a Skills Protocol endpoint, which has no digests: it is used there, not installed"
+    if skill.git is not None:
+        return f"commit {skill.git.commit}"
     return skill.digest or "no digest: the download cannot be verified"
 
 
@@ -148,7 +150,8 @@ def _credential_place(url: str, token: str | None) -> str:
 def _standing_rows(standing: OriginTrust) -> list[tuple[str, Part]]:
     decisions = {"allow": success("installs without asking"), "ask": warning("asks before installing"),
                  "refuse": failure("refused by only_trusted")}  # fmt: skip
-    reasons = "it is in trusted_origins" if standing.is_listed else "it is not in trusted_origins"
+    has_agreed = standing.decision == "allow" and not standing.is_listed
+    reasons = "you agreed to it" if has_agreed else f"it is {'' if standing.is_listed else 'not '}in trusted_origins"
     rows: list[tuple[str, Part]] = [("decision", decisions[standing.decision]), ("because", reasons)]
     record = standing.record
     if record is not None:

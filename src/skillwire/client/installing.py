@@ -177,11 +177,15 @@ class InstallFlows:
     def _with_min_age(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:
         """Return ``skill``, or its highest version that is old enough; raise ``VERSION_TOO_YOUNG`` without one."""
         is_exact = is_version(wanted) or wanted.startswith("sha256:") or (skill.git and wanted == skill.git.commit)
-        is_locked = locked is not None and skill.digest is not None and locked.digest == skill.digest
+        is_locked = locked is not None and (
+            locked.digest == skill.digest
+            if skill.git is None
+            else locked.git is not None and locked.git.commit == skill.git.commit
+        )
         if is_exact or is_locked or meets_min_age(skill, self.context):
             return skill
         versions = (yield from self.versions(skill)) if skill.index_url or skill.git else []
-        listed = next((one for one in versions if one.digest == skill.digest), skill)
+        listed = next((one for one in versions if (one.version, one.digest) == (skill.version, skill.digest)), skill)
         if meets_min_age(listed, self.context):
             return skill
         for other in usable_versions(versions, wanted):
@@ -254,6 +258,7 @@ class InstallFlows:
                 url = locked.index or str(self.root / locked.url)
                 reference = Reference(locked.name, (Lookup(url, name or None, source=source, version=to),), version=to)
                 (latest,) = yield from resolve_reference(reference, context)
+                latest = yield from self._with_min_age(latest, locked, to)
                 check_release(latest, locked, to)
                 rows.append(UpdateComparison(locked, "changed", latest, wanted=to))
         else:

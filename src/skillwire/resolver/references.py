@@ -196,6 +196,12 @@ def reference_to(ref: SkillRef) -> str:
     return f"{_shortest(ref.origin)}/{ref.name}"
 
 
+def exact_reference_to(ref: SkillRef) -> str:
+    """Return the text that names ``ref`` in its version, where its source has several."""
+    version = (ref.version or ref.git.ref) if ref.git else ref.version if ref.release else ""
+    return at_version(reference_to(ref), version) if version else reference_to(ref)
+
+
 def _shortest(url: str) -> str:
     """Return ``url`` without its scheme where that is the default."""
     scheme, _, rest = url.partition("://")

@@ -10,6 +10,7 @@ Trust: the files are hostile, even where their digest is right. Nothing of them 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError, first_of
@@ -21,7 +22,7 @@ from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding, is_skill_name
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.plan import hash_files
-from skillwire.resolver.references import reference_to
+from skillwire.resolver.references import exact_reference_to
 from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], objec
         """Report the first place of each danger in each file."""
         if (path, danger.message) not in reported:
             reported.add((path, danger.message))
-            fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {path}"
+            fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {path}"
             report(Finding(danger.code, "warning", danger.message, danger.place, fix))
 
     review = review_files(ref.name, _in_order(files), report_danger)
@@ -120,12 +121,12 @@ def _check_loadable(
         report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
     if ref.description and ref.description.split() != skill_md.description.split():
         message = f"the index describes {name} in other words than its SKILL.md"
-        fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {_SKILL_MD}"
+        fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {_SKILL_MD}"
         report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
     if hidden := find_hidden(bytes(content).decode()):
         number = sum(run.length for run in hidden)
         message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
-        fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
+        fix = f"Read it before an agent does: skillwire show {exact_reference_to(ref)} --body shows them as escapes."
         report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 
 
@@ -136,7 +137,7 @@ def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Fin
     asks = first_of([*manifest.network, *manifest.secrets], _NAMED)
     asks = f", and asks for {asks}" if asks else ""
     message = f"{ref.name} is an action: its code would run when something calls it{asks}"
-    fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
+    fix = f"Nothing was run. Read it first: skillwire cat {exact_reference_to(ref)} {manifest.runtime.entrypoint}"
     report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{ref.name}/{_SKILL_TOML}"), fix))
 
 
@@ -185,18 +186,23 @@ def _objection(row: PlannedSkill, accepted: Collection[str], lock: Lock) -> Skil
         return TrustError("UPDATE_ASKS_MORE", f"the files of {name} could not be reviewed", place=place, fix=fix)
     if not isinstance(review, SkillReview) or f"{name}@{review.digest}" in accepted:
         return None
+    to = shlex.quote(row.wanted) if row.wanted else ""
+    read, take = (
+        f"Read skillwire diff {name} {to}".rstrip(),
+        f"skillwire update {name} {f'--to {to} ' * bool(to)}--accept",
+    )
     if review.is_reused and not row.skill.is_local:
         message = f"{name} {review.version} has other bytes than the installed {review.version}"
-        fix = f"Read skillwire diff {name}, then accept them: skillwire update {name} --accept {name}@{review.digest}"
+        fix = f"{read}, then accept them: {take} {name}@{review.digest}"
         return TrustError("VERSION_REUSED", message, place=place, fix=fix)
     more = review.more
     if not more or name in accepted:
         return None
     asks = "; ".join(f"{KINDS[kind]}: {first_of(values, _NAMED)}" for kind, values in more.items())
-    fix = f"Read skillwire diff {name}, then accept it: skillwire update {name} --accept {name}"
+    fix = f"{read}, then accept it: {take} {name}"
     return TrustError(
         "UPDATE_ASKS_MORE",
-        f"{name} {review.version or ''} asks for more: {asks}",
+        f"{name}{f' {review.version}' if review.version else ''} asks for more: {asks}",
         place=place,
         fix=fix,
         details={"more": more},

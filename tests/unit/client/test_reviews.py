@@ -119,6 +119,19 @@ class TestUpdate:
         with failing(TrustError, "DIGEST_MISMATCH"):
             client.apply(plan, consent=True)
 
+    def test_the_fix_names_the_version_that_was_asked_for(self, client, site):
+        rows = []
+        for version, text in (("1.2.0", CURL), ("1.1.0", "Do it.\n")):
+            site.put("one", skill_md("one", text), version=version)
+            rows.append({**site.entries["one"], "url": f"/one-{version}.md"})
+            site.publisher.answer(f"{ORIGIN}/one-{version}.md", skill_md("one", text))
+        site.publisher.answer(f"{ORIGIN}/@one/versions.json", json.dumps({"name": "one", "versions": rows}).encode())
+        client.add("example.com/one@1.1.0", consent=True)
+        plan = client.inspect(client.plan_update(client.compare("one", to="^1.2")))
+        held = client.hold_back(plan)[1]["one"]
+        read = "Read skillwire diff one '^1.2', then accept it"
+        assert held.fix == f"{read}: skillwire update one --to '^1.2' --accept one"
+
     @pytest.mark.parametrize("text", ["One", "one@", "one@1.0.0", "one@sha256:0", "../one"])
     def test_another_form_of_accept_is_refused(self, client, site, text):
         site.put("one")
@@ -211,6 +224,12 @@ class TestMinimumAge:
             client.add("example.com/one", consent=True)
         with failing(TrustError, "VERSION_TOO_YOUNG"):
             client.add("example.com/one@>1.1", consent=True)
+
+    def test_an_update_to_a_range_waits_too(self, young, client):
+        waiting = young()
+        client.add("example.com/one@1.1.0", consent=True)
+        assert [row.latest.version for row in waiting.compare("one", to="^1")] == ["1.1.0"]
+        assert [row.latest.version for row in waiting.compare("one", to="1.2.0")] == ["1.2.0"]
 
     def test_an_update_waits(self, young, client):
         waiting = young()

@@ -4,7 +4,7 @@ import pytest
 
 from skillwire.errors import SkillwireError
 from skillwire.model.ref import GitFacts, SkillRef
-from skillwire.resolver.references import parse_reference, reference_to
+from skillwire.resolver.references import exact_reference_to, parse_reference, reference_to
 from skillwire.resolver.sources import GIT, Lookup
 
 HUB = "https://github.com/owner/repo"
@@ -132,3 +132,15 @@ def test_a_skill_of_a_repository_is_named_by_what_leads_there_again(origin, path
     assert reference_to(ref) == text
     (again,) = parse_reference(text).lookups
     assert (again.url.removeprefix("./"), again.name or "") == (url, path)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "text"),
+    [("1.2.0", "^1", "owner/repo/a@1.2.0"), (None, "main", "owner/repo/a@main"), (None, "", "owner/repo/a")],
+)
+def test_a_skill_is_named_with_the_version_that_was_read(version, wanted, text):
+    git = GitFacts("a" * 40, "a", "b" * 40, wanted)
+    ref = SkillRef("a", HUB, "", version, None, "git", 0.0, artifact_type="git", url=HUB, git=git)
+    named = exact_reference_to(ref)
+    assert named.removeprefix("github.com/") == text
+    assert parse_reference(named).lookups == (Lookup(HUB, "a", source=GIT, version=version or wanted),)

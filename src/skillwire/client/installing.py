@@ -178,7 +178,7 @@ class InstallFlows:
         """Return ``skill``, or its highest version that is old enough; raise ``VERSION_TOO_YOUNG`` without one."""
         is_exact = is_version(wanted) or wanted.startswith("sha256:") or (skill.git and wanted == skill.git.commit)
         is_locked = locked is not None and (
-            locked.digest == skill.digest
+            locked.digest == skill.digest is not None
             if skill.git is None
             else locked.git is not None and locked.git.commit == skill.git.commit
         )

@@ -10,7 +10,6 @@ Trust: the files are hostile, even where their digest is right. Nothing of them 
 from __future__ import annotations
 
 import hashlib
-import shlex
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError, first_of
@@ -126,7 +125,8 @@ def _check_loadable(
     if hidden := find_hidden(bytes(content).decode()):
         number = sum(run.length for run in hidden)
         message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
-        fix = f"Read it before an agent does: skillwire show {exact_reference_to(ref)} --body shows them as escapes."
+        read = f"skillwire cat {exact_reference_to(ref)} {_SKILL_MD}"
+        fix = f"Read it before an agent does: {read} shows them as escapes on a terminal."
         report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 
 
@@ -179,6 +179,8 @@ def _depends(row: PlannedSkill, held: Collection[str], lock: Lock) -> str:
 
 
 def _objection(row: PlannedSkill, accepted: Collection[str], lock: Lock) -> SkillwireError | None:
+    import shlex  # noqa: PLC0415  # few updates are held back
+
     review, name = row.inspected, row.skill.name
     place = SourceLocation(row.skill.origin)
     if review is None and name in lock.skills and name not in accepted:

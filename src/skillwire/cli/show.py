@@ -219,7 +219,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         *([("path", git.path or "."), ("commit", git.commit)] if (git := skill.ref.git) else []),
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
-        *([("freshness", warning("stale"))] if skill.ref.freshness == "stale" else []),
+        *([("freshness", str(skill.ref.freshness))] if skill.ref.freshness == "stale" else []),
         *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
     ]
     output.table([dim(label), value] for label, value in rows)

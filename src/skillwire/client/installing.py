@@ -42,7 +42,7 @@ from skillwire.resolver.plan import (
     with_releases,
     without_young,
 )
-from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to
+from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to, sharing_below
 from skillwire.resolver.resolve import DependencySources
 from skillwire.resolver.resolve import resolve as resolve_reference
 from skillwire.resolver.review import check_accepted, compare_versions, hold_back
@@ -159,6 +159,7 @@ class InstallFlows:
         for reference in references or self.settings.skills:
             version = parse_reference(reference).version
             found: Sequence[SkillRef] = yield from self.resolve(reference, refresh=True, is_typed=bool(references))
+            yield from self._check_digests(found)
             found = found if choose is None else (yield from work(partial(choose, found)))
             for offered in found:
                 skill = yield from self._with_min_age(offered, lock.skills.get(offered.name), version)
@@ -173,6 +174,17 @@ class InstallFlows:
         location = plan_placement(chosen, for_user=self.for_user, copy=copy)
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
         return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock, copy=copy))
+
+    def _check_digests(self, found: Sequence[SkillRef]) -> Flow[None]:
+        """Raise ``DIGEST_CONFLICT`` where the cache has the site's index of Skill Sharing, and it disagrees."""
+        if not found or not found[0].index_url or found[0].rpc is not None:
+            return
+        url = sharing_below(found[0].origin).url
+        kept = yield from work(partial(self.context.cache.look_up, url, self.context.credential_for(url)))
+        if kept is not None:
+            from skillwire.resolver.rank import check_digests  # noqa: PLC0415  # only with two indexes
+
+            yield from check_digests(found, self.context)
 
     def _with_min_age(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:
         """Return ``skill``, or its highest version that is old enough; raise ``VERSION_TOO_YOUNG`` without one."""

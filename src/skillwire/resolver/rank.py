@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.skill import Finding
+from skillwire.model.url import parse_url
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.references import agent_skills_at, sharing_below
 from skillwire.resolver.sources import SKILL_SHARING
@@ -50,7 +51,7 @@ def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRe
     rest = {id(skill): skill for skill in second}
     by_name: dict[tuple[str, str], list[SkillRef]] = {}
     for skill in rest.values():
-        for name in {skill.name, skill.name.rpartition("/")[2]}:
+        for name in {skill.name, _short(skill.name)}:
             by_name.setdefault((skill.origin, name), []).append(skill)
     merged: list[SkillRef] = []
     for skill in first:
@@ -71,16 +72,58 @@ def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRe
 
 def conflicting_digests(skills: Iterable[SkillRef]) -> TrustError | None:
     """Return the error for a version that two sources give with different digests: neither may be chosen silently."""
-    known: dict[tuple[str, str, str], SkillRef] = {}
+    alike: dict[tuple[str, str, str], list[SkillRef]] = {}
     for skill in skills:
-        if skill.digest is None or skill.version is None:
-            continue
-        other = known.setdefault((skill.origin, skill.name, skill.version), skill)
-        if other.digest != skill.digest:
+        if skill.digest is not None and skill.version is not None:
+            alike.setdefault((skill.origin, _short(skill.name), skill.version), []).append(skill)
+    for other, *rest in alike.values():
+        if len({skill.name for skill in (other, *rest) if "/" in skill.name}) > 1:
+            continue  # ids of several providers, which :func:`merge` does not match either
+        for skill in (one for one in rest if one.digest != other.digest):
             digests = f"{other.digest} by {other.found_via}, and {skill.digest} by {skill.found_via}"
             message = f"{skill.name} {skill.version} of {skill.origin} has two digests: {digests}"
             return TrustError("DIGEST_CONFLICT", message, place=SourceLocation(skill.index_url or skill.url))
     return None
+
+
+def check_digests(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[None]:
+    """Compare the digests of skills of one site with those that its other kept indexes state; ask anew in doubt.
+
+    A skill of an endpoint is compared with the index of Agent Skills Discovery, all others with that of Skill Sharing.
+    Raises TrustError (``DIGEST_CONFLICT``).
+    """
+    stated = [_as_indexed(skill) for skill in skills if skill.digest is not None and not skill.is_local]
+    if not stated or is_namespace_at(stated[0].origin):
+        return
+    site = stated[0].origin
+    conflict: TrustError | None = None
+    for is_kept in (True,) if context.offline else (True, False):
+        asked = context._replace(offline=is_kept, refresh=not is_kept, trace=lambda _: None, report=lambda _: None)
+        try:
+            if skills[0].rpc is not None:
+                listed = yield from AgentSkills(asked).find(agent_skills_at(site))
+            else:
+                listed = yield from SkillSharing(asked).find(sharing_below(site))
+        except SkillwireError:
+            return
+        conflict = conflicting_digests([*stated, *listed])
+        if conflict is None:
+            return
+    if conflict is not None:
+        raise conflict
+
+
+def _as_indexed(skill: SkillRef) -> SkillRef:
+    """Return a skill of an endpoint as its site's index has it: by the name of its ``SKILL.md``."""
+    if skill.rpc is None:
+        return skill
+    url, about = parse_url(skill.origin), skill.described.frontmatter or {} if skill.described else {}
+    name = about.get("name")
+    return skill._replace(origin=url.origin + url.path.removesuffix("/rpc"), name=str(name or skill.name))
+
+
+def _short(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _agree(one: str | None, other: str | None) -> bool:
@@ -124,6 +167,9 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
 def resolve_shared(lookup: Lookup, context: ResolveContext) -> Flow[list[SkillRef]]:
     """Return the named skill of a place of Skill Sharing, or all, with the digests of Agent Skills Discovery."""
     found = yield from read_origin(lookup, context)
+    named = [skill for skill in found if lookup.name is None or _short(skill.name) == _short(lookup.name)]
+    if conflict := conflicting_digests(named):
+        raise conflict
     return found if lookup.name is None else select_by_name(lookup.name, found)
 
 
@@ -138,17 +184,23 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
         if not is_not_found(error, context):
             context.note(error)
         return shared
+    named = [skill for skill in (*listed, *shared) if lookup.name is None or _short(skill.name) == _short(lookup.name)]
+    if conflict := conflicting_digests(named):
+        raise conflict
     return [skill for skill in merge(listed, shared) if skill.shared is not None]
 
 
 def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
     """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one."""
     if not _may_have_sharing_index(skills[0]) or any(skill.shared for skill in skills):
+        yield from check_digests([skill for skill in skills if skill.rpc is not None], context)
         return list(skills)
     try:
         shared = yield from SkillSharing(context).find(sharing_below(skills[0].origin))
     except SkillwireError:
         return list(skills)  # the trace has the attempt, and the skill was found without
+    if conflicting_digests([*skills, *shared]):
+        yield from check_digests(skills, context)
     by_name = {skill.name: skill for skill in merge(skills, shared)}
     return [by_name[skill.name]._replace(requested_by_name=skill.requested_by_name) for skill in skills]
 
@@ -183,6 +235,10 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         message = f"no descriptor of {skill.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin))
     descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, context)
+    digest = getattr(descriptor, "digest", None)
+    if skill.version == descriptor.version and not _agree(skill.digest, digest):
+        message = f"{skill.name} {skill.version} has {skill.digest} in the index and {digest} in the descriptor"
+        raise TrustError("DIGEST_CONFLICT", message, place=SourceLocation(f"{url}#/digest"))
     stated = {"version": skill.version, "capability_type": facts.capability_type, "access": facts.access}
     for field, value in stated.items():
         found = str(getattr(descriptor, field))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import NAMED, Rung
@@ -44,8 +44,17 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     ``both`` adds the facts of Skill Sharing.
 
     Raises NotFoundError (``SKILL_NOT_FOUND``), with similar names; ``INDEX_NOT_FOUND``; UsageError (``NO_SOURCES``) for
-    a bare name without sources.
+    a bare name without sources; TrustError (``DIGEST_CONFLICT``) when two sources disagree, asked anew.
     """
+    try:
+        return (yield from _resolve(reference, context, both=both))
+    except TrustError as error:
+        if error.code != "DIGEST_CONFLICT" or context.refresh or context.offline:
+            raise
+    return (yield from _resolve(reference, context._replace(refresh=True), both=both))  # a cache may be behind
+
+
+def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Flow[list[SkillRef]]:
     rungs: list[Rung[SkillRef]] = []
     places = [source for source in context.sources if source != _NETWORK]
     if reference.name is not None and (discovery := context.discovery()) is not None:

@@ -95,6 +95,10 @@ def hint(caller: McpSkills) -> Hint:
     return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_public else "private")
 
 
+#: Member of ``_meta`` of a ``SKILL.md``: the digest of the skill's artifact **[extension]**.
+DIGEST: Final = "skillwire/digest"
+
+
 def resource_of(skill: Skill, file: SkillFile) -> Resource:
     """Return the description of a file; ``SKILL.md`` represents its skill. Spec: MCP Skills "Resource Metadata"."""
     is_main = file.path == SKILL_MD
@@ -104,6 +108,7 @@ def resource_of(skill: Skill, file: SkillFile) -> Resource:
         description=skill.description if is_main else None,
         mime_type=mime_type(file.path),
         size=file.size,
+        meta={DIGEST: str(skill.artifact.digest)} if is_main else None,
     )
 
 

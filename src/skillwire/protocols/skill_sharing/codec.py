@@ -13,9 +13,10 @@ import msgspec
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
+from skillwire.model.digest import Digest
 from skillwire.model.skill import Finding, is_sharing_id
 from skillwire.model.url import parse_url, reached_from, resolve_url
-from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, SkillIndexEntry
+from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, StatedDescriptor, StatedEntry
 from skillwire.protocols.skill_sharing.rules import check_descriptor, check_version
 from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse, validate
 from skillwire.trust.address import AddressPolicy, is_local_host
@@ -34,7 +35,7 @@ class SharingIndex(NamedTuple):
     """A decoded index: its publisher, valid entries by id, and findings about the rest."""
 
     provider: IndexProvider | None
-    entries: Mapping[str, SkillIndexEntry]
+    entries: Mapping[str, StatedEntry]
     findings: tuple[Finding, ...] = ()
 
 
@@ -58,7 +59,7 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
         message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
         raise ValidationError("INDEX_ENTRIES", message, place=SourceLocation(index_url))
     reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry)
-    entries: dict[str, SkillIndexEntry] = {}
+    entries: dict[str, StatedEntry] = {}
     for position, item in enumerate(items):
         place = SourceLocation(f"{index_url}#{'' if is_registry else '/skills'}/{position}")
         entry = reader.read(item, place)
@@ -80,7 +81,7 @@ def decode_descriptor(
     """Return the descriptor in ``data``, fully checked; ``expected_id`` is that of the index.
 
     ``addresses`` allow hosts of its URLs; by default that of ``url`` also. Raises DecodeError, ValidationError
-    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``).
+    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``, ``DIGEST_FORM``).
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)
@@ -93,6 +94,9 @@ def decode_descriptor(
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index has {expected_id!r}, the descriptor {descriptor.id!r}"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{url}#/id"))
+    if isinstance(document, dict) and "digest" in document:
+        digest = str(Digest.parse(document["digest"]))
+        descriptor = StatedDescriptor(**msgspec.structs.asdict(descriptor), digest=digest)
     return msgspec.structs.replace(
         descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
     )
@@ -125,7 +129,7 @@ class _EntryReader:
         self._addresses = addresses
         self._is_registry = is_registry
 
-    def read(self, item: object, place: SourceLocation) -> SkillIndexEntry | None:
+    def read(self, item: object, place: SourceLocation) -> StatedEntry | None:
         """Return the entry, or None when it is skipped."""
         try:
             entry = self._read(item, place)
@@ -140,14 +144,16 @@ class _EntryReader:
             entry, name=neutralise(entry.name), description=neutralise(entry.description)[: limits.DESCRIPTION_LENGTH]
         )
 
-    def _read(self, item: object, place: SourceLocation) -> SkillIndexEntry:
+    def _read(self, item: object, place: SourceLocation) -> StatedEntry:
         try:
-            entry = msgspec.convert(item, SkillIndexEntry)
+            entry = msgspec.convert(item, StatedEntry)
         except msgspec.ValidationError as error:
             flaws = validate(item, "SkillIndexEntry").errors
             raise ValidationError("FIELD", f"{flaws[0].path} {flaws[0].message}" if flaws else str(error)) from None
         if not is_sharing_id(entry.id.lower()):
             raise ValidationError("FIELD", f"not an id: {ascii(entry.id)[:80]}")
+        if entry.digest is not msgspec.UNSET:
+            Digest.parse(entry.digest)
         self._check_domain(entry.id, place)
         url = resolve_url(self._base, entry.descriptor_url)
         try:

@@ -189,6 +189,18 @@ class SkillIndex(_Message, frozen=True, kw_only=True):
     skills: Annotated[list[SkillIndexEntry], Meta(description="The skills, each id once.")]
 
 
+class StatedDescriptor(SkillDescriptor, frozen=True, kw_only=True):
+    """A descriptor with the digest of the skill's artifact **[extension]**, which the schema does not have."""
+
+    digest: str | UnsetType = UNSET
+
+
+class StatedEntry(SkillIndexEntry, frozen=True, kw_only=True):
+    """An entry of an index with the digest of the skill's artifact **[extension]**, which the schema does not have."""
+
+    digest: str | UnsetType = UNSET
+
+
 class Caller(_Message, frozen=True, kw_only=True):
     """The caller of a skill. Spec: SSP §5.3."""
 

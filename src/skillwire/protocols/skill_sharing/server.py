@@ -8,7 +8,8 @@ descriptors contain full URLs::
     /skills/NAME.json                           one descriptor
 
 A folder's ``descriptor.json`` is served unchanged. Otherwise a descriptor is made: an instruction is *knowledge* with
-its artifact's digest URL as endpoint; an action is invoked here. Spec: SSP §3, §4; specs §0.
+its artifact's digest URL as endpoint; an action is invoked here. Entries and made descriptors state the artifact's
+digest **[extension]**; a folder's own descriptor cannot, since the artifact contains it. Spec: SSP §3, §4; specs §0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import Access
@@ -36,6 +37,8 @@ from skillwire.protocols.skill_sharing.messages import (
     SkillDescriptor,
     SkillIndex,
     SkillIndexEntry,
+    StatedDescriptor,
+    StatedEntry,
 )
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 
@@ -91,7 +94,7 @@ class Sharing:
         endpoint = dict(facts.endpoint or {})
         if isinstance(retry := endpoint.get("retry"), dict):
             endpoint["retry"] = {"max_attempts": 0, "backoff_ms": 0, **retry}
-        return SkillDescriptor(
+        return StatedDescriptor(
             protocol=_PROTOCOL,
             id=sharing_id(skill),
             name=facts.name,
@@ -105,6 +108,7 @@ class Sharing:
             auth=auth,
             access=skill.access,
             tags=list(facts.tags) or UNSET,
+            digest=_digest_of(skill),
         )
 
     def _entries(self, capability_type: str | None) -> Iterable[SkillIndexEntry]:
@@ -112,7 +116,7 @@ class Sharing:
             facts = skill.sharing
             if facts is None or (capability_type is not None and facts.capability_type != capability_type):
                 continue
-            yield SkillIndexEntry(
+            yield StatedEntry(
                 id=sharing_id(skill),
                 name=facts.name,
                 capability_type=CapabilityType(facts.capability_type),
@@ -120,6 +124,7 @@ class Sharing:
                 descriptor_url=f"{self.base_url}{descriptor_path(skill.name)}",
                 access=skill.access,
                 version=facts.version,
+                digest=_digest_of(skill),
             )
 
     def _endpoint(self, skill: Skill) -> dict[str, Any]:
@@ -134,6 +139,11 @@ class Sharing:
             "status_url": status,
             "result_url": f"{status}/result",
         }
+
+
+def _digest_of(skill: Skill) -> str | UnsetType:
+    """Return the artifact's digest; it is stated of public skills, since others are also listed for strangers."""
+    return str(skill.artifact.digest) if skill.access is Access.PUBLIC else UNSET
 
 
 def _output(skill: Skill, facts: SharingFacts) -> OutputDefinition:

@@ -170,11 +170,16 @@ class SkillPage(_Result, frozen=True):
 
 
 class DescribedSkill(_Result, frozen=True):
-    """A described skill: parsed ``skill.toml``, parsed frontmatter, and SKILL.md if it was requested."""
+    """A described skill: parsed ``skill.toml``, parsed frontmatter, and SKILL.md if it was requested.
+
+    ``artifact_type`` and ``digest`` of the artifact are beside the manifest **[extension]**.
+    """
 
     manifest: dict[str, Any]
     frontmatter: dict[str, Any] | None = field(default=None, name="skill_md_frontmatter")
     content: str | None = field(default=None, name="skill_md_content")
+    artifact_type: str | None = None
+    digest: str | None = None
 
 
 class FileContent(_Result, frozen=True):

@@ -23,7 +23,7 @@ import re
 from array import array
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -267,15 +267,17 @@ class SkillsRpc:
                 else None
             )
             return encode_described(DescribedSkill(known_manifest(found.skill), frontmatter))
+        artifact = found.skill.artifact
+        describe = partial(DescribedSkill, artifact_type=artifact.artifact_type, digest=str(artifact.digest))
         skill_toml = _content_of(found, "skill.toml")
         document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
         manifest = {**_head(found.skill), **document}
         if params.detail == "manifest":
-            return encode_described(DescribedSkill(manifest))
+            return encode_described(describe(manifest))
         skill_md = _content_of(found, _SKILL_MD) or b""
         frontmatter = dict(parse_skill_md(skill_md, description=found.skill.description).fields)
         content = skill_md.decode() if params.detail == "full" else None
-        return encode_described(DescribedSkill(manifest, frontmatter, content))
+        return encode_described(describe(manifest, frontmatter, content))
 
     def read_skill_file(self, params: ReadSkillFile) -> bytes:
         """Return one file of a skill. Spec: SKP ``read_skill_file``, "Security".

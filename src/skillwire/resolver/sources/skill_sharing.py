@@ -1,8 +1,8 @@
 """Skills of Skill Sharing in one place: an index, a registry's list, or a single descriptor; the answer shows which.
 
-An index lists skills and their descriptors without digests, so a skill that only it lists is described, never
-installed. A descriptor is used only after its version, its schema and the rules hold. The codec is imported when there
-is an answer to read: an origin that does not speak the protocol costs one request.
+An index may state the digest of a skill's artifact **[extension]**, but no artifact, so a skill that only it lists is
+described, never installed. A descriptor is used only after its version, its schema and the rules hold. The codec is
+imported when there is an answer to read: an origin that does not speak the protocol costs one request.
 Spec: SSP §4, §6.4, §10.1; SSB §5. Trust: every answer is hostile, and bounded by the codec.
 """
 
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError
+from skillwire.model.digest import Digest
 from skillwire.model.ref import SharedFacts, SkillRef
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
-from skillwire.resolver.context import Attempt, read_document
+from skillwire.resolver.context import Attempt, freshness, read_document
 from skillwire.resolver.sources import SKILL_SHARING
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -54,6 +55,9 @@ class SkillSharing:
         try:
             document, answered_by = yield from read_document(url, context, ask)
             found = _read(document, url, wanted, context) if document is not None else None
+            if document is not None and found:
+                state = freshness(document, answered_by, context)
+                found = [skill._replace(freshness=state) for skill in found]
         except SkillwireError as error:
             context.trace_failure(attempt, error)
             raise
@@ -161,13 +165,14 @@ def _skill(
     is_in_registry: bool = False,
 ) -> SkillRef:
     name = neutralise(provider) if provider is not None else None
+    digest: str | None = getattr(said, "digest", None) or None
     facts = SharedFacts(said.id, said.name, str(said.capability_type), str(said.access), name, descriptor_url)
     return SkillRef(
         name=said.id,
         origin=str(parse_url(descriptor_url).origin) if is_in_registry else site_of(index_url),
         description=said.description[: limits.DESCRIPTION_LENGTH],
         version=said.version,
-        digest=None,
+        digest=Digest(digest) if digest else None,
         found_via=FROM_REGISTRY if is_in_registry else SKILL_SHARING,
         fetched_at=document.fetched_at,
         shared=facts,

@@ -3,8 +3,9 @@
 The endpoint is asked anew each time, since no cache keeps answers to a ``POST`` (only the names of a whole list are
 kept, for completion in a shell). A list is read page by page within bounds: pages, skills, and no cursor twice. Names
 and paths are checked before they are sent. Text is requested as text, which every endpoint knows; other bytes in
-base64, which is ours; content too large for a message goes beside the endpoint. Nothing here has a digest, so nothing
-is installed. Spec: SKP; specs §4.
+base64, which is ours; content too large for a message goes beside the endpoint. A description may state the digest of
+the skill's artifact **[extension]**: a ``SKILL.md`` that is the artifact is verified. Nothing here is installed.
+Spec: SKP; specs §4.
 
 Trust: every answer is hostile, and read by :mod:`~skillwire.protocols.skills_rpc.codec`; names are checked, texts are
 bounded and have no hidden characters, manifests are as they were sent, base64 is read strictly.
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.model.digest import Digest
 from skillwire.model.install import CachedResponse
 from skillwire.model.ref import BLOB, RpcFacts, SkillRef
 from skillwire.model.skill import Finding, is_dotted_name
@@ -218,7 +220,12 @@ def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[SkillRe
     texts = (manifest.get("description"), about.get("description"), about.get("short_description"))
     description = next((text for text in map(_text, texts) if text), "")[: limits.DESCRIPTION_LENGTH]
     version = _version(manifest.get("version"))
-    return _skill(name, description, version, facts, context)._replace(described=described)
+    try:
+        digest = Digest.parse(described.digest) if described.digest is not None else None
+    except ValidationError as error:
+        error.place = SourceLocation(endpoint)
+        raise
+    return _skill(name, description, version, facts, context)._replace(described=described, digest=digest)
 
 
 def _names_alike(endpoint: str, context: ResolveContext, name: str) -> Flow[str | None]:
@@ -246,7 +253,7 @@ def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes
     """Return a file of a skill of an endpoint; or a blob there, for a ``path`` that is the id of one.
 
     Raises:
-        TrustError: a ``PATH_...`` code, before any request. NotFoundError: ``FILE_NOT_FOUND``.
+        TrustError: a ``PATH_...`` code, before any request; ``DIGEST_MISMATCH``. NotFoundError: ``FILE_NOT_FOUND``.
         DecodeError: ``LIMIT_SIZE`` for a blob that is larger than an answer.
     """
     assert skill.rpc is not None  # noqa: S101  # only such skills come here
@@ -264,7 +271,12 @@ def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes
             fix = f"Its SKILL.md names the files that matter: skillwire cat {reference_to(skill)} SKILL.md"
             error.fix = error.fix or fix
         raise
-    return bytes_of(file, endpoint)
+    content = bytes_of(file, endpoint)
+    is_artifact = skill.described is not None and skill.described.artifact_type == "skill-md"
+    if is_artifact and path == "SKILL.md" and skill.digest not in {None, found := Digest.of(content)}:
+        message = f"the endpoint states {skill.digest}, and SKILL.md has {found}"
+        raise TrustError("DIGEST_MISMATCH", message, place=SourceLocation(endpoint))
+    return content
 
 
 def create_blob(endpoint: str, content: bytes, kind: str, context: ResolveContext) -> Flow[CreatedBlob]:

@@ -1,0 +1,143 @@
+"""One digest of a skill on every path that carries it; another digest or another byte is refused before use."""
+
+import json
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from tests.support.publishing import Asgi, write_skill
+from tests.support.registry_site import AsgiDriver
+
+from skillwire import AsyncClient, SkillwireError
+from skillwire.bridges.mcp.resources import DIGEST, resource_of
+from skillwire.folder.publish import PreparedSkill, prepare_files
+from skillwire.model.digest import Digest
+from skillwire.model.skill import FileContent
+from skillwire.resolver.settings import Settings
+from skillwire.server import create_app
+
+ORIGIN, HOST = "https://a.example", "a.example"
+INDEX, SHARING = "/.well-known/agent-skills/index.json", "/.well-known/skill-sharing"
+DESCRIPTOR, RPC, CENTER = "/skills/notes.json", "/rpc", "/api/skills/notes"
+AT_ENDPOINT = f"{ORIGIN}{RPC}#local.notes"
+NAMED, ARTIFACT = f"{ORIGIN}/notes", "artifact"
+OTHER = f"sha256:{'0' * 64}"
+
+
+class Tampering(AsgiDriver):
+    """Replaces text in the answers of some paths."""
+
+    def __init__(self, site, origin):
+        super().__init__(site, origin)
+        self.replaced = {}
+
+    async def send(self, request):
+        fields = {name: value for name, value in request.headers.items() if name != "If-None-Match"}
+        answer = await super().send(request._replace(headers=fields))
+        for path, (old, new) in self.replaced.items():
+            if request.url.removeprefix(ORIGIN) == path:
+                body = answer.body.replace(old.encode(), new.encode())
+                fields = {name: value for name, value in answer.headers.items() if name != "content-length"}
+                answer = answer._replace(body=body, headers=fields)
+        return answer
+
+
+class Consumer:
+    """A project whose client asks one publisher of the skill ``notes``."""
+
+    def __init__(self, folder):
+        write_skill(folder / "skills", "notes")
+        application = create_app([folder / "skills"], base_url=ORIGIN, blobs=folder / "blobs", access_log=False)
+        self.folder, self.site = folder, Asgi(application)
+        self.driver = Tampering(self.site, ORIGIN)
+        self.client = self.open()
+
+    def open(self, **options):
+        client = AsyncClient(self.folder, settings=Settings(trusted_origins=(HOST,)), **options)
+        client.driver = self.driver
+        return client
+
+    async def json(self, path, document=None):
+        body = b"" if document is None else json.dumps(document).encode()
+        fields = {"Content-Type": "application/json", "Host": HOST}
+        answer = await self.site.request(path, fields, method="POST" if body else "GET", body=body)
+        assert answer.status == 200, answer.body
+        return answer.json()
+
+
+@pytest.fixture
+async def consumer(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    consumer = Consumer(tmp_path)
+    await consumer.site.application.startup()
+    yield consumer
+    await consumer.site.application.shutdown()
+
+
+async def test_every_path_carries_the_same_digest(consumer):
+    (listed,) = (await consumer.json(INDEX))["skills"]
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "describe_skill", "params": {"name": "local.notes"}}
+    content = (consumer.folder / "skills" / "notes" / "SKILL.md").read_bytes()
+    prepared = prepare_files("notes", (FileContent("SKILL.md", content),), "local")
+    assert isinstance(prepared, PreparedSkill)
+    skill = prepared.skill
+    main = resource_of(skill, skill.find_file("SKILL.md"))
+    stated = {
+        "agent skills": listed["digest"],
+        "skill sharing": (await consumer.json(SHARING))["skills"][0]["digest"],
+        "descriptor": (await consumer.json(DESCRIPTOR))["digest"],
+        "rpc": (await consumer.json(RPC, asked))["result"]["skill"]["digest"],
+        "skill center": (await consumer.json(CENTER))["digest"],
+        "mcp": main.model_dump(by_alias=True)["_meta"][DIGEST],
+    }
+    assert stated == dict.fromkeys(
+        stated, str(Digest.of((await consumer.site.get(urlsplit(urljoin(ORIGIN + INDEX, listed["url"])).path)).body))
+    )
+
+
+async def add(client):
+    await client.add(NAMED, consent=True)
+
+
+async def show(client):
+    await client.show(NAMED, both=True)
+
+
+async def read_descriptor(client):
+    await (await client.show(NAMED, both=True)).descriptor()
+
+
+async def read_body(client):
+    await (await client.show(AT_ENDPOINT)).body()
+
+
+async def show_at_endpoint(client):
+    await client.show(AT_ENDPOINT, both=True)
+
+
+#: what is tampered with (a path, and its text or else the digest), what reads it, the code of its refusal
+TAMPERED = [
+    (INDEX, "sha256:", add, "SKILL_NOT_FOUND"),  # the entry is left out, with DIGEST_FORM
+    (INDEX, None, add, "DIGEST_CONFLICT"),
+    (INDEX, None, show, "DIGEST_CONFLICT"),
+    (SHARING, None, add, "DIGEST_CONFLICT"),
+    (SHARING, None, show, "DIGEST_CONFLICT"),
+    (DESCRIPTOR, None, read_descriptor, "DIGEST_CONFLICT"),
+    (DESCRIPTOR, "sha256:", read_descriptor, "DIGEST_FORM"),
+    (RPC, None, read_body, "DIGEST_MISMATCH"),
+    (RPC, None, show_at_endpoint, "DIGEST_CONFLICT"),
+    (RPC, "sha256:", show_at_endpoint, "DIGEST_FORM"),
+    (RPC, "Do it.", read_body, "DIGEST_MISMATCH"),
+    (ARTIFACT, "Do it.", add, "DIGEST_MISMATCH"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "read", "code"), TAMPERED)
+async def test_another_digest_or_byte_is_refused_before_use(consumer, path, text, read, code):
+    listed = await consumer.client.show(NAMED, both=True)
+    changes = (str(listed.digest), OTHER) if text is None else (text, "X" * len(text))
+    consumer.driver.replaced[urlsplit(listed.url).path if path == ARTIFACT else path] = changes
+    client = consumer.open(refresh=read is show)
+    with pytest.raises(SkillwireError) as refused:
+        await read(client)
+    assert refused.value.code == code
+    assert not list(consumer.folder.glob(".agents/skills/*"))

@@ -235,7 +235,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         message = f"no descriptor of {skill.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin))
     descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, context)
-    digest = getattr(descriptor, "digest", None)
+    digest: str | None = getattr(descriptor, "digest", None) or None
     if skill.version == descriptor.version and not _agree(skill.digest, digest):
         message = f"{skill.name} {skill.version} has {skill.digest} in the index and {digest} in the descriptor"
         raise TrustError("DIGEST_CONFLICT", message, place=SourceLocation(f"{url}#/digest"))

@@ -116,10 +116,8 @@ async def show_at_endpoint(client):
 
 #: what is tampered with (a path, and its text or else the digest), what reads it, the code of its refusal
 TAMPERED = [
-    (INDEX, "sha256:", add, "SKILL_NOT_FOUND"),  # the entry is left out, with DIGEST_FORM
     (INDEX, None, add, "DIGEST_CONFLICT"),
     (INDEX, None, show, "DIGEST_CONFLICT"),
-    (SHARING, None, add, "DIGEST_CONFLICT"),
     (SHARING, None, show, "DIGEST_CONFLICT"),
     (DESCRIPTOR, None, read_descriptor, "DIGEST_CONFLICT"),
     (DESCRIPTOR, "sha256:", read_descriptor, "DIGEST_FORM"),

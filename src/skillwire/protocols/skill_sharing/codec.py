@@ -94,12 +94,10 @@ def decode_descriptor(
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index has {expected_id!r}, the descriptor {descriptor.id!r}"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{url}#/id"))
-    if isinstance(document, dict) and "digest" in document:
-        digest = str(Digest.parse(document["digest"]))
-        descriptor = StatedDescriptor(**msgspec.structs.asdict(descriptor), digest=digest)
-    return msgspec.structs.replace(
-        descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
-    )
+    digest = document.get("digest", msgspec.UNSET) if isinstance(document, dict) else msgspec.UNSET
+    fields = msgspec.structs.asdict(descriptor)
+    fields |= {"name": neutralise(descriptor.name), "description": neutralise(descriptor.description)}
+    return StatedDescriptor(**fields, digest=digest if digest is msgspec.UNSET else str(Digest.parse(digest)))
 
 
 def _reached(descriptor: SkillDescriptor, base: Url) -> SkillDescriptor:

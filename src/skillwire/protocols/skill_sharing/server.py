@@ -8,8 +8,9 @@ descriptors contain full URLs::
     /skills/NAME.json                           one descriptor
 
 A folder's ``descriptor.json`` is served unchanged. Otherwise a descriptor is made: an instruction is *knowledge* with
-its artifact's digest URL as endpoint; an action is invoked here. Entries and made descriptors state the artifact's
-digest **[extension]**; a folder's own descriptor cannot, since the artifact contains it. Spec: SSP §3, §4; specs §0.
+its artifact's digest URL as endpoint; an action is invoked here. Made descriptors of public skills, and
+their entries, state the artifact's digest **[extension]**; a folder's own descriptor cannot, since the artifact
+contains it. Spec: SSP §3, §4; specs §0.
 """
 
 from __future__ import annotations
@@ -142,8 +143,9 @@ class Sharing:
 
 
 def _digest_of(skill: Skill) -> str | UnsetType:
-    """Return the artifact's digest; it is stated of public skills, since others are also listed for strangers."""
-    return str(skill.artifact.digest) if skill.access is Access.PUBLIC else UNSET
+    """Return the digest to state: of public skills, since others are listed for strangers, without own descriptors."""
+    has_own = skill.sharing is not None and skill.sharing.descriptor is not None
+    return str(skill.artifact.digest) if skill.access is Access.PUBLIC and not has_own else UNSET
 
 
 def _output(skill: Skill, facts: SharingFacts) -> OutputDefinition:

@@ -80,7 +80,7 @@ async def test_every_path_carries_the_same_digest(consumer):
     prepared = prepare_files("notes", (FileContent("SKILL.md", content),), "local")
     assert isinstance(prepared, PreparedSkill)
     skill = prepared.skill
-    main = resource_of(skill, skill.find_file("SKILL.md"))
+    main = resource_of(skill, skill.files[0])
     stated = {
         "agent skills": listed["digest"],
         "skill sharing": (await consumer.json(SHARING))["skills"][0]["digest"],

@@ -108,7 +108,7 @@ def resource_of(skill: Skill, file: SkillFile) -> Resource:
         description=skill.description if is_main else None,
         mime_type=mime_type(file.path),
         size=file.size,
-        meta={DIGEST: str(skill.artifact.digest)} if is_main else None,
+        _meta={DIGEST: str(skill.artifact.digest)} if is_main else None,
     )
 
 

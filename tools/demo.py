@@ -75,7 +75,8 @@ def show_use(origin: str, skills: Path, project: Path) -> None:
     print("\n# the publisher changes a skill; the server notices by itself", flush=True)
     skill_md = skills / "git-commit-messages" / "SKILL.md"
     before = revision(origin)
-    skill_md.write_text(skill_md.read_text() + "\nKeep the subject line under 50 characters.\n")
+    text = skill_md.read_text().replace('version: "1.0.0"', 'version: "1.1.0"')
+    skill_md.write_text(text + "\nKeep the subject line under 50 characters.\n")
     wait_until(lambda: revision(origin) != before)
     run(project, "outdated", expect=1)
     run(project, "update")

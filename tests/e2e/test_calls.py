@@ -162,4 +162,4 @@ def test_a_client_in_the_same_process_comes_back_at_its_timeout(provider, home):
         assert execution.status == "running"
         provider.released.set()
         assert client.result(str(execution.execution_id)).output["city"] == "x"
-    assert provider.begun[0]["context"] == {"timeout_ms": 1500}
+    assert 0 < provider.begun[0]["context"]["timeout_ms"] <= 1500, "less what the look-up took"

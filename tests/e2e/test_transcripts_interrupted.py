@@ -1,5 +1,7 @@
 """Ctrl-C on a terminal: what is said, the exit code, no half state, and a terminal that is as it was before."""
 
+from functools import partial
+
 import pytest
 from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, answer, index_of
@@ -10,13 +12,14 @@ from skillwire.model.digest import Digest
 SKILL = b"---\nname: notes\ndescription: Writes notes.\n---\n\nWrite them.\n"
 
 
-def slow(peer):
-    """Publish a skill, and never finish its artifact."""
+def publish(peer, missing=0):
+    """Publish a skill whose artifact lacks its last bytes."""
     row = {"name": "notes", "type": "skill-md", "description": "Writes notes.", "url": "/notes/SKILL.md"}
     index = index_of({**row, "digest": Digest.of(SKILL)})
     while head := peer.request():
         if b"/notes/SKILL.md" in head:
-            peer.send(answer(SKILL)[:-20])
+            whole = answer(SKILL)
+            peer.send(whole[: len(whole) - missing])
         else:
             found = "200 OK" if b"agent-skills/index.json" in head else "404 Not Found"
             peer.send(answer(index, "Content-Type: application/json", status=found))
@@ -30,12 +33,12 @@ def surrounding():
 
 @pytest.mark.parametrize("variables", [{}, {"TERM": "dumb"}])
 def test_add_from_a_slow_server(surrounding, variables):
-    with RawServer(slow) as server:
+    with RawServer(partial(publish, missing=20)) as server:
         call = ["add", f"127.0.0.1:{server.port}/notes", "--yes", "-a", "universal"]
         with surrounding.start(call, **variables) as terminal:
             before = terminal.settings()
             # Where nothing can be drawn over, nothing is: then the request for the artifact is the moment.
-            shown = "adding" if not variables else ""
+            shown = "fetching" if not variables else ""
             terminal.until(lambda text: shown in text and any(b"/notes/SKILL.md" in head for head in server.requests))
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
@@ -59,15 +62,15 @@ def test_serve(surrounding):
 
 
 def test_a_question(surrounding):
-    write_skill(surrounding.project / "skills", "notes")
-    write_skill(surrounding.project / "skills", "tools")
-    with surrounding.start(["add", "./skills", "-a", "universal"]) as terminal:
-        before = terminal.settings()
-        # A signal between the question and the wait for its answer is lost: Python looks at it before or after.
-        terminal.until(lambda text: "[y/N]:" in text and terminal.raw.endswith(b" ") and terminal.is_waiting())
-        terminal.type(CTRL_C)
-        assert terminal.wait() == 130
-        assert terminal.settings() == before
-        assert terminal.text().splitlines()[-1] == "interrupted"
-        assert terminal.screen.cursor.x == 0
-    assert [path.name for path in surrounding.project.iterdir()] == ["skills"]
+    with RawServer(publish) as server:
+        call = ["add", f"127.0.0.1:{server.port}/notes", "-a", "universal"]
+        with surrounding.start(call) as terminal:
+            before = terminal.settings()
+            # A signal between the question and the wait for its answer is lost: Python looks at it before or after.
+            terminal.until(lambda text: "[y/N]:" in text and terminal.raw.endswith(b" ") and terminal.is_waiting())
+            terminal.type(CTRL_C)
+            assert terminal.wait() == 130
+            assert terminal.settings() == before
+            assert terminal.text().splitlines()[-1] == "interrupted"
+            assert terminal.screen.cursor.x == 0
+    assert list(surrounding.project.iterdir()) == []

@@ -303,7 +303,7 @@ def _concealed(path: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _review_frontmatter(data: bytes) -> Iterator[tuple[str, str]]:
-    from skillwire.folder.frontmatter import parse_skill_md  # noqa: PLC0415
+    from skillwire.folder.frontmatter import parse_skill_md  # noqa: PLC0415  # it imports YAML
 
     try:
         skill_md = parse_skill_md(data, description="-")

@@ -200,7 +200,8 @@ def review_files(
 
 def compare_reviews(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> Review:
     """Return the values of ``after`` that ``before`` lacks: what an update asks for more."""
-    more = {kind: [one for one in after.get(kind, ()) if one not in set(before.get(kind, ()))] for kind in KINDS}
+    known = {kind: set(values) for kind, values in before.items()}
+    more = {kind: [one for one in after.get(kind, ()) if one not in known.get(kind, ())] for kind in KINDS}
     return {kind: values for kind, values in more.items() if values}
 
 
@@ -242,7 +243,12 @@ class SkillReview(NamedTuple):
 
 
 def _with_digest(path: str, data: bytes) -> str:
-    return f"{path} (sha256 {hashlib.sha256(data).hexdigest()[:_HEX]})"
+    return f"{path} {_beginning_of_digest(data)}"
+
+
+def _beginning_of_digest(data: bytes | str) -> str:
+    encoded = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    return f"(sha256 {hashlib.sha256(encoded).hexdigest()[:_HEX]})"
 
 
 def _shortened(value: str) -> str:
@@ -250,7 +256,7 @@ def _shortened(value: str) -> str:
     shown = neutralise(" ".join(value.split()))
     if len(shown) <= _SHOWN:
         return shown
-    return f"{shown[:_SHOWN]}… (sha256 {hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:_HEX]})"
+    return f"{shown[:_SHOWN]}… {_beginning_of_digest(value)}"
 
 
 def _bounded(values: set[str]) -> list[str]:
@@ -258,8 +264,8 @@ def _bounded(values: set[str]) -> list[str]:
     rest = ordered[limits.REVIEW_VALUES :]
     if not rest:
         return ordered
-    digest = hashlib.sha256("\n".join(rest).encode("utf-8", "replace")).hexdigest()[:_HEX]
-    return [*ordered[: limits.REVIEW_VALUES], f"and {len(rest)} more (sha256 {digest})"]
+    digest = _beginning_of_digest("\n".join(rest))
+    return [*ordered[: limits.REVIEW_VALUES], f"and {len(rest)} more {digest}"]
 
 
 @cache
@@ -272,11 +278,9 @@ def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, st
     """Yield the kind and value of what the text of one file says. A shell skips NUL characters, and so does this."""
     text = data.decode("utf-8", "replace").replace("\0", "")
     is_markdown = lowered.endswith((".md", ".mdx", ".markdown"))
-    for run in find_hidden(text.removeprefix("\ufeff")):
-        yield (
-            "hidden",
-            f"{path}: {describe_hidden(text.removeprefix(chr(0xFEFF))[run.start : run.start + run.length], run)}",
-        )
+    marked = text.removeprefix("\ufeff")
+    for run in find_hidden(marked):
+        yield "hidden", f"{path}: {describe_hidden(marked[run.start : run.start + run.length], run)}"
     if is_markdown:
         yield from _concealed(path, text)
     if path == "SKILL.md" and ("allowed-tools" in text or "\\" in text):

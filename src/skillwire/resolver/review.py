@@ -49,13 +49,16 @@ def compare_versions(
 ) -> SkillReview:
     """Return what a skill may do, and what the version before it may, if there is one; report what is doubtful."""
     after = inspect_files(ref, files, report)
-    hashes = hash_files(files)
-    review = SkillReview(ref.name, ref.version, ref.digest or tree_digest(hashes), after, files)
     if old is None or not old_files:
-        return review
-    old_hashes = hash_files(old_files)
+        return SkillReview(ref.name, ref.version, ref.digest or tree_digest(hash_files(files)), after, files)
+    hashes, old_hashes = hash_files(files), hash_files(old_files)
     published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been changed since
-    return review._replace(
+    return SkillReview(
+        ref.name,
+        ref.version,
+        ref.digest or tree_digest(hashes),
+        after,
+        files,
         old_version=old.version,
         old_digest=old.digest or tree_digest(old_hashes),
         before=review_files(ref.name, _in_order(old_files)),

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.support.git_packs import head
 from tests.support.git_server import GitServer, Repository, skill_md
 
 from skillwire import Client
@@ -241,15 +242,8 @@ def bomb(depth=9, width=9):
 def packed(objects, *, count=None, raw_objects=b""):
     body = b""
     for kind, content in objects:
-        size, number = len(content), {"commit": 1, "tree": 2, "blob": 3, "tag": 4, "ofs": 6, "ref": 7}[kind]
-        head = bytearray([number << 4 | size & 15])
-        size >>= 4
-        while size:
-            head[-1] |= 0x80
-            head.append(size & 0x7F)
-            size >>= 7
         prefix = content[:20] if kind == "ref" else b""
-        body += bytes(head) + prefix + zlib.compress(content.removeprefix(prefix))
+        body += head(kind, len(content)) + prefix + zlib.compress(content.removeprefix(prefix))
     return b"PACK" + struct.pack(">II", 2, len(objects) if count is None else count) + body + raw_objects + bytes(20)
 
 

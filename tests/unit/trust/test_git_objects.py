@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.git_packs import KINDS, head
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, TrustError
@@ -15,24 +16,12 @@ from skillwire.resolver.sources.git import find_skill_folders, tag_versions
 from skillwire.trust.git_objects import Tree, object_id, plan_skill, read_commit, read_pack
 from skillwire.wire.git import Ref
 
-KINDS = {"commit": 1, "tree": 2, "blob": 3}
-
-
-def head(kind, size):
-    data = bytearray([kind << 4 | size & 15])
-    size >>= 4
-    while size:
-        data[-1] |= 0x80
-        data.append(size & 0x7F)
-        size >>= 7
-    return bytes(data)
-
 
 def pack(*objects, count=None):
     """Return a pack of ``(kind, content)``, and of ``(base, difference)`` where the first is a name."""
     body = b""
     for kind, content in objects:
-        front = head(KINDS.get(kind, 7), len(content)) + (b"" if kind in KINDS else bytes.fromhex(kind))
+        front = head(kind, len(content)) if kind in KINDS else head("ref", len(content)) + bytes.fromhex(kind)
         body += front + zlib.compress(content)
     return b"PACK" + struct.pack(">II", 2, len(objects) if count is None else count) + body + bytes(20)
 
@@ -76,9 +65,9 @@ def test_differences_are_applied_in_any_order():
         (pack(("blob", BASE), (NAME, b"\x0b\x05\x05hel")), "GIT_ANSWER"),
         (pack(("blob", BASE), (NAME, b"\xff" * 12)), "GIT_ANSWER"),
         (pack(("blob", BASE), (NAME, b"\x0b\xff\xff\xff\x7f\x90\x05")), "GIT_SIZE"),
-        (b"PACK" + struct.pack(">II", 2, 1) + head(3, 2**40) + zlib.compress(b"x") + bytes(20), "GIT_SIZE"),
-        (b"PACK" + struct.pack(">II", 2, 1) + head(3, 3) + zlib.compress(bytes(10**6)) + bytes(20), "GIT_ANSWER"),
-        (b"PACK" + struct.pack(">II", 2, 1) + head(3, 9) + zlib.compress(b"x") + bytes(20), "GIT_ANSWER"),
+        (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 2**40) + zlib.compress(b"x") + bytes(20), "GIT_SIZE"),
+        (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 3) + zlib.compress(bytes(10**6)) + bytes(20), "GIT_ANSWER"),
+        (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 9) + zlib.compress(b"x") + bytes(20), "GIT_ANSWER"),
     ],
 )
 def test_a_malformed_pack_is_refused(data, code):

@@ -91,7 +91,7 @@ class View:
         for one in (change.before, change.after):
             if one is not None:
                 self._dirty.update(one.registration.scenes)
-        if after is not None and change.after is None and before is not None:
+        if after is not None and change.after is None and before is not None and not _becomes_stale(before, after):
             if after.is_usable:  # it may be leaving its other addresses, too
                 self._moved[listed.key] = change
             return
@@ -147,16 +147,21 @@ def _skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
     return LanSkill(*facts, *lists, str(health.status), listed.is_verified, found_via, heard, health.is_stale)
 
 
+def _becomes_stale(before: LanSkill, after: LanSkill) -> bool:
+    """Return whether a skill is stale now, perhaps at another address: one link may list too few to suspect it."""
+    return after.is_stale and not before.is_stale
+
+
 def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
     """Return the kind of change for the network; empty for none."""
     if before is None:
         return "registered"
+    if _becomes_stale(before, after):
+        return "stale"
     if before.status != after.status:
         return "status"
     if before._replace(heard=after.heard, is_stale=after.is_stale) != after:
         return "updated"
-    if after.is_stale and not before.is_stale:
-        return "stale"
     is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
     is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable
     return "suspected" if is_news else ""

@@ -109,6 +109,28 @@ def test_silence_on_all_links_is_one_silence(seen):
     assert seen.told[-1].reason == "silent"
 
 
+@pytest.mark.parametrize("first", [FOUR, SIX])
+def test_an_outage_that_one_link_alone_can_tell_is_told_of_every_skill(first):
+    """Cut off at the start, one link has heard too few to suspect the network: it evicts them, the other keeps them."""
+    seen = Seen()
+    everyone = {"skill-a", "skill-b", "skill-c", "skill-d"}
+    for skill in sorted(everyone):
+        seen.register(SIX, skill=skill)
+    for skill in ("skill-a", "skill-b"):
+        seen.register(FOUR, skill=skill)
+    seen.told.clear()
+    if first == SIX:
+        seen.run(1)
+        seen.register(FOUR, skill="skill-a")  # heard once more, so that this link judges last
+        seen.register(FOUR, skill="skill-b")
+
+    seen.run(45)
+
+    assert {one.skill.skill_id for one in seen.told if one.skill and one.kind == "stale"} == everyone
+    assert {(one.host, one.status, one.is_stale) for one in seen.view.skills()} == {(SIX, "UNHEALTHY", True)}
+    assert not {"updated", "evicted"} & set(seen.kinds)
+
+
 def test_that_a_certificate_was_taken_back_is_told(seen):
     seen.told.clear()
     for registry in seen.links.values():

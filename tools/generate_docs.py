@@ -286,7 +286,7 @@ def discovery_keys() -> str:
     tables: dict[str, list[tuple[str, ...]]] = {}
     for path, key in discovery.KEYS.items():
         table, _, name = path.rpartition(".")
-        if path.startswith(("dht.", "skillCenter.")):
+        if path.startswith("skillCenter."):
             continue
         tables.setdefault(table, []).append((f"`{name}`", key.description))
     parts = []

@@ -125,8 +125,6 @@ def command(
         return
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
-    for note in settings.notes:
-        output.note(dim("note: "), note)
     view = _View(output, make_agent(settings), settings, seconds)
     if output.as_json:
         run = view.stream(is_once=once)
@@ -165,7 +163,6 @@ class _View:
         self._output = output
         self._agent = agent
         self._patience = settings.figures.patience
-        self._printed_notes = settings.notes  # the command has printed these
         self._seconds = seconds
 
     async def show_once(self) -> None:
@@ -242,7 +239,7 @@ class _View:
 
     def _print_notes(self, agent: LanAgent) -> None:
         """Print new notes of the agent, such as a conflicting name."""
-        for note in (one for one in agent.notes if one not in self._printed_notes):
+        for note in agent.notes:
             self._output.note(dim("note: "), note)
 
     async def _hear(self, agent: LanAgent, happened: deque[LanChange], woken: asyncio.Event) -> None:

@@ -22,14 +22,12 @@ from skillwire.errors import (
     FetchError,
     NotFoundError,
     SkillwireError,
-    SourceLocation,
     StorageError,
     UsageError,
     ValidationError,
 )
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.ref import SkillRef
-from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.codec import read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
-_UNUSED_FIX: Final = "Nothing has to be done: the settings apply as soon as a command uses them."
 _ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 #: Codes of a network without an answer, which is no fault of the machine.
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
@@ -265,8 +262,6 @@ class LanFlows:
         self._providers: list[SceneProvider] = []
         self._warnings: tuple[SkillwireError, ...] = ()
         self._reported: set[str] = set()
-        for note in settings.notes:
-            context.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
 
     def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
         """Return the result of ``use`` with the agent, which is started first; report new warnings of the network."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import DiscoverySource
 
 #: Keys that a project cannot set.
-OWN: Final = ("agentId", "trust", "skillCenter", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
+OWN: Final = ("agentId", "trust", "skillCenter", "dht", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
 _YAML: Final = (".yaml", ".yml")
 
 

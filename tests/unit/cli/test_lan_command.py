@@ -157,15 +157,6 @@ def test_what_the_agent_has_noticed_is_said_and_nothing_twice(on, told, monkeypa
     assert "note: 192.0.2.9 takes part as agent-x, too" in told().err
 
 
-def test_what_is_configured_and_not_used_yet_is_said(on, told, tmp_path):
-    on(*home())
-    (tmp_path / "lan.yaml").write_text("discovery:\n  dht:\n    enabled: true\n")
-    result = told("--discovery", str(tmp_path / "lan.yaml"))
-    assert "dht" in result.err
-    assert "dht" not in result.out
-    assert "dht" not in told().err
-
-
 def test_a_network_that_cannot_be_used_is_an_error_with_its_code(on, told):
     on(error=FetchError("LAN_UNAVAILABLE", "no interface is up that takes multicast"))
     assert "error[LAN_UNAVAILABLE]" in told(status=FetchError.exit_code).err

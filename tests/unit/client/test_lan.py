@@ -482,16 +482,6 @@ class TestThread:
         assert network.agent.asked.count("start") == 1
 
 
-def test_settings_that_nothing_uses_yet_are_said(network, tmp_path):
-    config = tmp_path / "home" / "config"
-    config.mkdir(parents=True)
-    (config / "skillwire.toml").write_text("[discovery.dht]\nenabled = true\n")
-    network.client = network.open()
-    network.client.lan.discover()
-    assert [finding.level for finding in network.findings] == ["note"]
-    assert "dht" in network.findings[0].message
-
-
 class TestSource:
     """The local network as a row of the table of sources."""
 

@@ -543,11 +543,11 @@ class LanAgent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings for the user: unused settings, our name, our certificate, ignored peers, mDNS."""
+        """Warnings for the user: our name, our certificate, ignored peers, mDNS."""
         of_trust = self._certificates.notes if self._certificates is not None else ()
         of_mdns = [self._mdns.note] if self._mdns is not None and self._mdns.note else []
         of_network = [one.message for one in self.warnings]
-        return (*self.settings.notes, *self._identity.notes, *of_network, *of_trust, *of_mdns)
+        return (*self._identity.notes, *of_network, *of_trust, *of_mdns)
 
     @property
     def warnings(self) -> tuple[SkillwireError, ...]:

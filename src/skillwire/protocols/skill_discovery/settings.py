@@ -3,9 +3,8 @@
 :data:`KEYS` has one row for each key; the documentation and a test use it. Files have milliseconds, as in the text, and
 values have seconds. The text names two settings twice: ``udp.broadcastInterval`` is ``healthCheck.heartbeatInterval``,
 ``udp.timeout`` is ``healthCheck.timeout``, and ``healthCheck`` wins. So a file exactly as in 13.2 gives our defaults.
-The DHT's settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``,
-``healthCheck`` and ``dht`` may stand below ``discovery`` or beside it. An unknown key is an error with its place. Spec:
-SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
+``cache``, ``healthCheck`` and ``dht`` may stand below ``discovery`` or beside it. An unknown key is an error with its
+place. Spec: SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
+from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import read_endpoint, read_identifier
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
@@ -115,7 +116,7 @@ class LanSettings:
     hedges: bool = False
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
-    notes: tuple[str, ...] = ()  # settings that are not used yet
+    dht: DhtSettings = field(default_factory=DhtSettings)
     # Where a file sets a path, by the name of the value here, for errors that are found later.
     places: Mapping[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
 
@@ -247,34 +248,35 @@ def web_address(value: object) -> str:
     return str(value)
 
 
-def places(value: object) -> tuple[str, ...]:
-    """Return a list of ``host`` and ``port`` as ``host:port``. Spec: SDP §6.4."""
+def places(value: object) -> tuple[tuple[str, int], ...]:
+    """Return a list of hosts, each with its port. Spec: SDP §6.4."""
     if not isinstance(value, list) or len(value) > _MOST_TEXTS:
         raise ValueError("must be a list of host and port")
     return tuple(map(_place, value))
 
 
-def _place(item: object) -> str:
+def _place(item: object) -> tuple[str, int]:
     if not isinstance(item, Mapping) or set(item) != {"host", "port"}:
         raise ValueError("must be a list of host and port, and nothing else in it")
     port, host = integer(1, 65_535)(item["port"]), text(item["host"])
     try:
-        return str(read_endpoint(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
+        endpoint = read_endpoint(host_and_port(host, port))
     except DecodeError:
         raise ValueError(f"must be a list of host and port; {ascii(host)[:60]} is no host") from None
+    return endpoint.host, endpoint.port
 
 
 class SettingKey(NamedTuple):
-    """One key: its reader, its meaning, and the attribute of ``LanSettings`` that it sets, empty for none yet."""
+    """One key: its reader, its meaning, and the attribute of ``LanSettings`` that it sets."""
 
     read: Read
     meaning: str
-    sets: str = ""
+    sets: str
 
     @property
     def description(self) -> str:
         """The meaning with the default, as a file writes it."""
-        default = attrgetter(self.sets)(LanSettings()) if self.sets else ""
+        default = attrgetter(self.sets)(LanSettings())
         if default in ("", ()) or self.meaning.startswith("the same"):
             return self.meaning
         if isinstance(default, float):
@@ -283,14 +285,13 @@ class SettingKey(NamedTuple):
         return f"{self.meaning}; `{shown}` by default"
 
 
-_DHT: Final = "of the DHT; accepted, and used by nothing yet"
 _SECOND: Final = milliseconds(1_000, 3_600_000)
 _MINUTE: Final = milliseconds(0, 60_000)
 _LONG: Final = milliseconds(0, 86_400_000)
 _SOME: Final = milliseconds(1, 86_400_000)
 
 #: Path below ``discovery`` → key.
-_ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
+_ROWS: Final[dict[str, tuple[Read, str, str]]] = {
     "agentId": (agent, "name of this agent; made once and kept when absent", "agent_id"),
     "goodbye": (
         one_of(Reason, without=(Reason.ERROR,)),
@@ -358,9 +359,16 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "cache.refreshBeforeExpiry": (
         _LONG, "ms before its end in which an entry is requested again", "cache.refresh_before_expiry"
     ),
-    "dht.enabled": (flag, _DHT),
-    "dht.bootstrapNodes": (places, _DHT),
-    "dht.replicationFactor": (integer(1, 100), _DHT),
+    "dht.enabled": (flag, "find skills in the DHT, and have a server announce its own there", "dht.enabled"),
+    "dht.bootstrapNodes": (places, "list of `host` and `port`: nodes to ask first", "dht.bootstrap"),
+    "dht.replicationFactor": (
+        integer(1, 100), "nodes that must acknowledge a record", "dht.replication_factor"
+    ),
+    "dht.port": (integer(0, 65_535), "UDP port of a server's node; 0 takes a free one and keeps it", "dht.port"),
+    "dht.k": (integer(1, 20), "nodes of one distance that a node knows, and that store a record", "dht.k"),
+    "dht.announceRestricted": (
+        flag, "announce restricted skills too, never private ones", "dht.announces_restricted"
+    ),
     "skillCenter.enabled": (flag, "ask the SkillCenter when the local network has no answer", "uses_center"),
     "skillCenter.url": (web_address, "address of the SkillCenter, such as a registry", "center_url"),
     "skillCenter.timeout": (milliseconds(1, 3_600_000), "ms that its answer may take", "center_timeout"),
@@ -377,9 +385,6 @@ _DEFAULT: Final = DiscoverySettings()
 #: Share of its life in which an entry is refreshed when the file does not say: a minute of the text's five.
 _REFRESH_SHARE: Final = 0.2
 _PATHS: Final = frozenset({"roots", "intermediates", "revocations", "group_key_file", "renew_from", "authority"})
-_NOTES: Final = {
-    "dht": "dht: there is no DHT yet; these settings are accepted and used by nothing",
-}
 
 
 def read_discovery(
@@ -392,11 +397,10 @@ def read_discovery(
     """
     reading = _Reading(place or (lambda _: SourceLocation(source)))
     found = reading.values(document)
-    settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "figures": {}}
+    settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "figures": {}, "dht": {}}
     for path, value in found.items():  # in the order of KEYS, so that healthCheck comes after udp
         table, _, name = KEYS[path].sets.rpartition(".")
-        if name:
-            settings[table][name] = _from(folder, value) if name in _PATHS else value
+        settings[table][name] = _from(folder, value) if name in _PATHS else value
     figures = settings["figures"]
     if "ttl" in settings["cache"]:
         settings["cache"].setdefault("refresh_before_expiry", settings["cache"]["ttl"] * _REFRESH_SHARE)
@@ -406,7 +410,7 @@ def read_discovery(
         **settings[""],
         cache=CacheSettings(**settings["cache"]),
         figures=DiscoverySettings(**figures),
-        notes=tuple(note for table, note in _NOTES.items() if any(path.startswith(f"{table}.") for path in found)),
+        dht=DhtSettings(**settings["dht"]),
         places={KEYS[path].sets: reading.place_of(path) for path in found if KEYS[path].sets in _PATHS},
     )
     reading.refuse_contradictions(made)
@@ -480,9 +484,9 @@ class _Reading:
         least = figures.heartbeat_interval * figures.unhealthy_missed
         timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
         checks = (
-            (made.multicast or made.mdns, "mdns.enabled",
-             "discovery is impossible: multicast and mDNS are both turned off",
-             "Set enabled = true in udp or in mdns."),
+            (made.multicast or made.mdns or made.dht.enabled, "mdns.enabled",
+             "discovery is impossible: multicast, mDNS and the DHT are all turned off",
+             "Set enabled = true in udp, in mdns or in dht."),
             (figures.suspect_missed <= figures.unhealthy_missed, "healthCheck.suspectThreshold",
              "a skill would be suspected later than it is UNHEALTHY",
              f"Write at most unhealthyThreshold, which is {figures.unhealthy_missed}."),
@@ -507,7 +511,7 @@ class _Reading:
         if close:
             fix = f"Did you mean {close[0]}?"
         elif elsewhere:
-            fix = f"It stands at {elsewhere[0]}, below discovery."
+            fix = f"It stands at {' or '.join(elsewhere)}, below discovery."
         else:
             fix = f"Known are {', '.join(names)}."
         self._refuse(path, f"unknown key {ascii(key)[:60]}", fix)

@@ -400,8 +400,7 @@ class LanService:
             await self._background.recovered("lan")
             self._log.info("on the LAN", agent=agent.agent_id)
             for note in agent.notes:
-                log = self._log.info if note in self.settings.notes else self._log.warning
-                log("LAN agent has a note", note=note)
+                self._log.warning("LAN agent has a note", note=note)
             return agent
 
     async def _follow(self, agent: LanAgent) -> None:

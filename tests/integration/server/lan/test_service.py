@@ -37,23 +37,6 @@ class Failing:
         raise RuntimeError("no memory")
 
 
-async def test_what_is_configured_and_not_used_yet_is_no_warning(serve, capsys):
-    site = await serve(begin=False)
-    site.lan.settings = dataclasses.replace(site.lan.settings, notes=("the DHT is not used yet",))
-    make = site.make_agent
-
-    def make_agent(*given):
-        agent = make(*given)
-        agent.notes = ("the DHT is not used yet", "a certificate ends soon")
-        return agent
-
-    site.lan._make_agent = make_agent
-    await site.application.startup()
-    await site.until(lambda agent: agent.announced)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "note=" in line]
-    assert ["[warning" in line for line in lines] == ["ends soon" in line for line in lines] == [False, True]
-
-
 async def test_hearing_that_fails_is_told_and_begun_again(serve, monkeypatch, capsys):
     listen, failures = FakeLanAgent.listen, [Failing()]
     monkeypatch.setattr(FakeLanAgent, "listen", lambda self: failures.pop() if failures else listen(self))

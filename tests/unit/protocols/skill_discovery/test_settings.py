@@ -13,6 +13,7 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
@@ -107,11 +108,15 @@ OTHER = {
     "skillCenter.cache.enabled": False,
     "skillCenter.cache.ttl": 1000,
     "hedge": True,
-}
-LATER = {
     "dht.enabled": True,
-    "dht.bootstrapNodes": [{"host": "::1", "port": 1}],
     "dht.replicationFactor": 2,
+    "dht.port": 0,
+    "dht.k": 16,
+    "dht.announceRestricted": True,
+}
+#: What stands as it is written nowhere else, or has the value of the text already.
+LATER = {
+    "dht.bootstrapNodes": [{"host": "::1", "port": 1}],
     "skillCenter.enabled": True,
     "skillCenter.url": "https://example.com",
     "skillCenter.timeout": 1000,
@@ -143,10 +148,10 @@ def refused(text):
 
 
 @pytest.mark.spec("SDP-configuration")
-def test_the_reference_of_the_text_gives_our_defaults_and_says_what_is_not_used_yet():
+def test_the_reference_of_the_text_gives_our_defaults():
     made = read_discovery_yaml(REFERENCE, "lan.yaml")
-    assert made == LanSettings(notes=made.notes, center_url="https://skillcenter.ooder.net")
-    assert [note.partition(":")[0] for note in made.notes] == ["dht"]
+    dht = DhtSettings(enabled=True, bootstrap=(("dht1.ooder.net", 6881),))
+    assert made == LanSettings(dht=dht, center_url="https://skillcenter.ooder.net")
     assert (made.figures.heartbeat_interval, made.figures.timeout, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
 
 
@@ -160,7 +165,7 @@ def test_every_configuration_that_the_text_shows_is_read():
     assert shown[-1].encode() == REFERENCE
     for text in shown:
         made = read_discovery_yaml(text.encode(), "lan.yaml")
-        assert made == LanSettings(notes=made.notes)
+        assert made == LanSettings(dht=made.dht, center_url=made.center_url)
 
 
 @pytest.mark.spec("SDP-configuration-figures")
@@ -173,7 +178,7 @@ def test_each_key_sets_what_it_says(path):
 def test_every_key_is_tested_here_and_every_setting_can_be_set():
     assert OTHER.keys() | LATER.keys() == KEYS.keys()
     settable = {key.sets for key in KEYS.values()}
-    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "notes", "places"}
+    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "dht", "places"}
     assert own | {f"cache.{one.name}" for one in fields(CacheSettings)} <= settable
 
 
@@ -205,11 +210,11 @@ def test_yaml_and_toml_say_the_same():
 
 
 @pytest.mark.spec("SDP-configuration")
-def test_what_comes_later_is_validated_now():
+def test_the_nodes_and_the_center_are_read_and_validated():
     made = read_discovery(nested(LATER), "x")
-    center_url, center_timeout = made.center_url, made.center_timeout
-    assert made == LanSettings(notes=made.notes, center_url=center_url, center_timeout=center_timeout)
-    assert len(made.notes) == 1
+    assert made == LanSettings(
+        dht=DhtSettings(bootstrap=(("::1", 1),)), center_url="https://example.com", center_timeout=1.0
+    )
     for path in LATER:
         with pytest.raises(ValidationError):
             read_discovery(nested({path: "?"}), "x")
@@ -220,7 +225,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
     text = "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodHeartbeats: 3\n"
     text += "cache:\n  maxSize: 7\ndht:\n  enabled: true\n"
     made = read_discovery_yaml(text.encode(), "x")
-    assert (made.port, made.figures.good_heartbeats, made.cache.max_size, len(made.notes)) == (1, 3, 7, 1)
+    assert (made.port, made.figures.good_heartbeats, made.cache.max_size, made.dht.enabled) == (1, 3, 7, True)
     error = refused("discovery:\n  cache:\n    ttl: 1000\ncache:\n  ttl: 1000\n")
     assert "twice" in error.message
 
@@ -231,7 +236,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
     [
         ("discovery:\n  upd:\n    port: 1\n", 2, 3, "Did you mean udp?"),
         ("discovery:\n  udp:\n    prot: 1\n", 3, 5, "Did you mean port?"),
-        ("discovery:\n  port: 1\n", 2, 3, "It stands at udp.port, below discovery."),
+        ("discovery:\n  port: 1\n", 2, 3, "It stands at dht.port or udp.port, below discovery."),
         ("discovery:\n  udp:\n    multicast_group: 224.0.0.1\n", 3, 5, "Did you mean multicastGroup?"),
         ("discovery:\n  udp:\n    x: 1\n", 3, 5, "Known are enabled, multicastGroup"),
         ("discoverie:\n  udp:\n", 1, 1, "Did you mean discovery?"),
@@ -240,7 +245,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
         ("healthCheck:\n  timeout: 3000\n", 2, 3, "which is 15000 ms"),
         ("healthCheck:\n  suspectThreshold: 4\n", 2, 3, "which is 3"),
         ("healthCheck:\n  staleTimeout: 10\n", 2, 3, "which is 30000 ms"),
-        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp or in mdns"),
+        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp, in mdns or in dht"),
         ("cache:\n  ttl: 1000\n  refreshBeforeExpiry: 1000\n", 3, 3, "which is 1000 ms"),
     ],
 )
@@ -286,6 +291,9 @@ def test_a_mistake_is_told_with_its_place_and_what_to_write(text, line, column, 
         ("dht.bootstrapNodes", [{"host": "a"}]),
         ("dht.bootstrapNodes", [{"host": "a b", "port": 1}]),
         ("dht.bootstrapNodes", ["a:1"]),
+        ("dht.bootstrapNodes", [{"host": "a", "port": 0}]),
+        ("dht.port", 65_536),
+        ("dht.k", 21),
         ("skillCenter.url", "ftp:/x"),
     ],
 )

@@ -45,7 +45,7 @@ from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import finding_rows, pack_skill, read_findings
+from skillwire.model.packed_skills import pack_skill
 from skillwire.model.skill import Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, VersionsResponse, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path
@@ -360,13 +360,13 @@ def _receive(stream: BinaryIO) -> Any:
 
 
 def _row(loaded: LoadResult) -> tuple[object, ...]:
-    findings = finding_rows(loaded.findings)
-    return os.fsencode(loaded.folder), loaded.signature, loaded.packed, findings, loaded.access.value
+    return os.fsencode(loaded.folder), loaded.signature, loaded.packed, loaded.findings, loaded.access.value
 
 
 def _read_loaded(row: list[Any]) -> LoadResult:
     folder, signature, packed, findings, access = row
-    return LoadResult(os.fsdecode(folder), signature, packed, read_findings(findings), Access(access))
+    found = msgspec.convert(findings, tuple[Finding, ...])
+    return LoadResult(os.fsdecode(folder), signature, packed, found, Access(access))
 
 
 if __name__ == "__main__":

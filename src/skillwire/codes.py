@@ -845,6 +845,10 @@ CODES: dict[str, CodeInfo] = {
     "DATAGRAM_SIZE": CodeInfo("The datagram would be too large",
         "A datagram has at most 1,200 bytes, so that it is not fragmented.",
         "Use fewer or shorter capabilities or scenes."),
+    "DHT_RECORD": CodeInfo("The record cannot be kept in the DHT",
+        "A record has at most 1,100 bytes with its certificate. Nodes drop records that are forged, expired, from the "
+        "future, or not certified.",
+        "Correct the value shown."),
     "DISC_001": CodeInfo("No agent on the network responded in time",
         "There is no agent, its responses were lost, or a firewall blocks UDP port 54321.",
         "Try again, with a longer pause each time; skillwire lan lists the agents that this machine receives.",

@@ -418,6 +418,11 @@ LAN_DETAILS_PER_MINUTE = Bound(32, "endpoints", "that are asked for details in a
 LAN_DETAILS_AT_ONCE = Bound(4, "agents", "that are asked for details at once")
 LAN_MDNS_SECONDS = Bound(3, "seconds", "that such an instance may take; a publisher repeats itself within one")
 
+# --- the DHT ---------------------------------------------------------------------------------------------
+DHT_RECORD_BYTES = Bound(1_100, "bytes", "of a record with its certificate, so that one datagram holds it")
+DHT_JUDGEMENTS = Bound(4_096, "certificates", "whose judgements are kept; one costs a node a third of a millisecond")
+DHT_VERIFIED = Bound(4_096, "records", "that are not verified again when the same bytes come again; 1 KiB each")
+
 # --- MCP -------------------------------------------------------------------------------------------------
 MCP_SKILL_FILES = Bound(512, "files", "of a skill, for every host; larger ones are no MCP skills", "MCP Skills Limits")
 MCP_SKILL_BYTES = Bound(16 * MIB, "bytes", "of all files of such a skill together", "MCP Skills Limits")

@@ -1,0 +1,261 @@
+"""Records: what a publisher puts into the DHT, signed once for all its keys.
+
+A record is the MessagePack array ``[body, certificate, signature]`` of at most 1,100 bytes, so that one datagram holds
+it. The body is an array, too; its exact bytes are signed, so a field that a later version appends stays covered. A
+tombstone is a record that says ``removed``; it outlives every older record of its skill. The signer's certificate names
+the agent, and the SHA-256 of its public key is the signer's id, which is also the id of its node.
+
+Trust: records are untrusted; reading them raises :class:`~skillwire.errors.DecodeError` and
+:class:`~skillwire.errors.TrustError` alone. Spec: SDP §6.2, §10; specs §3.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import DecodeError, TrustError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.model.skill import is_version
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.dht.keys import keys_of
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+
+if TYPE_CHECKING:
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement
+
+#: Seconds that a record, and a tombstone, may last at most, and that a publisher's clock may be ahead of ours.
+LIFETIME: Final = 600.0
+TOMBSTONE_LIFETIME: Final = 1200.0
+CLOCK_DIFFERENCE: Final = 30.0
+
+_SIGNED: Final = b"skillwire dht 1 record\0"
+Identifier = Annotated[str, msgspec.Meta(pattern=rf"^[A-Za-z0-9._-]{{1,{int(limits.LAN_IDENTIFIER_LENGTH)}}}\Z")]
+_Identifiers = Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=int(limits.LAN_LIST_ENTRIES))]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=10**14)]  # until the year 5138
+_FIX: Final = "Use fewer or shorter capabilities, scenes or names, or a shorter endpoint."
+
+
+class DhtOffer(NamedTuple):
+    """What a publisher announces: ``endpoint`` is the URL of its server, ``digest`` that of the artifact or empty."""
+
+    skill_id: str
+    version: str
+    skill_type: str
+    endpoint: str
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    digest: str = ""
+
+
+class _Body(msgspec.Struct, array_like=True, frozen=True):
+    agent_id: Identifier
+    skill_id: Identifier
+    version: str
+    skill_type: Identifier
+    capabilities: _Identifiers
+    scenes: _Identifiers
+    endpoint: str
+    digest: str
+    timestamp: _Milliseconds
+    expires: _Milliseconds
+    removed: bool
+
+
+class _Envelope(msgspec.Struct, array_like=True, frozen=True):
+    body: bytes
+    certificate: bytes
+    signature: bytes
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(_Envelope).decode
+_DECODE_BODY: Final = msgspec.msgpack.Decoder(_Body).decode
+
+#: Of what the newest record counts: the signer's id, agent and skill.
+Stream = tuple[bytes, str, str]
+
+
+@dataclass(frozen=True)
+class SignedRecord:
+    """A record whose signature and certificate are valid; times are milliseconds since the epoch.
+
+    Args:
+        data: its exact bytes.
+        kid: SHA-256 of the signer's public key.
+        standing: CERTIFIED or UNVERIFIED.
+    """
+
+    data: bytes
+    agent_id: str
+    skill_id: str
+    version: str
+    skill_type: str
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
+    endpoint: str
+    digest: str
+    timestamp: int
+    expires: int
+    is_removed: bool
+    kid: bytes
+    standing: Standing
+    judgement: Judgement
+
+    @cached_property
+    def stream(self) -> Stream:
+        """Of what the newest record counts."""
+        return self.kid, self.agent_id, self.skill_id
+
+    @cached_property
+    def keys(self) -> frozenset[bytes]:
+        """The keys under which it may be stored."""
+        return keys_of(self.skill_id, self.capabilities)
+
+    @cached_property
+    def ends(self) -> float:
+        """When it counts no longer: seconds since the epoch."""
+        until = self.judgement.until if self.standing is Standing.CERTIFIED else float("inf")
+        return min(self.expires / 1000, until)
+
+    def is_valid(self, wall: float) -> bool:
+        """Return whether it still counts at ``wall``, seconds since the epoch."""
+        return self.ends > wall and not self.judgement.is_revoked()
+
+
+def sign_record(
+    offer: DhtOffer,
+    agent_id: str,
+    identity: Identity,
+    now_ms: int,
+    *,
+    lifetime: float = LIFETIME,
+    is_removed: bool = False,
+) -> bytes:
+    """Return a record, signed at ``now_ms`` (milliseconds since the epoch), for ``lifetime`` seconds.
+
+    Raises: ValidationError (``DHT_RECORD``) for a value that no record can have, or more than 1,100 bytes.
+    """
+    expires = now_ms + int(1000 * lifetime)
+    body = _ENCODE(_Body(agent_id, *offer[:3], offer.capabilities, offer.scenes, offer.endpoint, offer.digest,
+                         now_ms, expires, is_removed))  # fmt: skip
+    try:
+        _read_body(body)
+    except DecodeError as error:
+        raise ValidationError("DHT_RECORD", error.message) from None
+    data = _ENCODE(_Envelope(body, identity.certificate, sign(identity, _SIGNED + body)))
+    if len(data) > limits.DHT_RECORD_BYTES:
+        raise ValidationError("DHT_RECORD", f"the record of {offer.skill_id} has {len(data):,} bytes", fix=_FIX)
+    return data
+
+
+def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
+    """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
+    if len(data) > limits.DHT_RECORD_BYTES:
+        raise DecodeError("DHT_RECORD", f"a record of {len(data):,} bytes")
+    try:
+        envelope = _DECODE(data)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError("DHT_RECORD", f"not a record: {error}") from None
+    body = _read_body(envelope.body)
+    if body.timestamp > (now.wall + CLOCK_DIFFERENCE) * 1000:
+        raise TrustError("DHT_RECORD", f"the record of {body.skill_id} is from the future")
+    if body.expires <= now.wall * 1000:
+        raise TrustError("DHT_RECORD", f"the record of {body.skill_id} has expired")
+    judgement = authority.judge(body.agent_id, envelope.certificate, now.wall)
+    standing = None if judgement is None else judgement.standing_of(body.agent_id, body.skill_id)
+    if judgement is None or standing is None:
+        raise TrustError("DHT_RECORD", f"no certificate of {body.agent_id} for {body.skill_id}")
+    if not is_signed(judgement, _SIGNED + envelope.body, envelope.signature):
+        raise TrustError("DHT_RECORD", f"the record of {body.skill_id} is forged")
+    fields: tuple[Any, ...] = msgspec.structs.astuple(body)
+    return SignedRecord(data, *(*fields, signer_id(judgement, body.agent_id), standing, judgement))
+
+
+def _read_body(data: bytes) -> _Body:
+    try:
+        body = _DECODE_BODY(data)
+        endpoint = str(parse_url(body.endpoint))
+        if body.digest:
+            Digest.parse(body.digest)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError("DHT_RECORD", f"not the body of a record: {error}") from None
+    except ValidationError as error:
+        raise DecodeError("DHT_RECORD", error.message) from None
+    most = TOMBSTONE_LIFETIME if body.removed else LIFETIME
+    if not is_version(body.version):
+        raise DecodeError("DHT_RECORD", f"not a version: {body.version[:80]!r}")
+    if not 0 < body.expires - body.timestamp <= most * 1000:
+        raise DecodeError("DHT_RECORD", f"the record of {body.skill_id} lasts longer than {most:.0f} s, or no time")
+    return msgspec.structs.replace(body, endpoint=endpoint)
+
+
+def sign(identity: Identity, text: bytes) -> bytes:
+    """Return a signature as bytes: DER, or the HMAC of a group key."""
+    return base64.b64decode(identity.sign(text))
+
+
+def is_signed(judgement: Judgement, text: bytes, signature: bytes) -> bool:
+    """Return whether a signature of these bytes is valid. Trust: both are untrusted; it never raises."""
+    return judgement.key.verifies(text, base64.b64encode(signature).decode("ascii"))
+
+
+def signer_id(judgement: Judgement, agent_id: str) -> bytes:
+    """Return the id of a signer: SHA-256 of its public key; with a group key, which all share, of its name."""
+    return judgement.key.digest or group_id(agent_id)
+
+
+def group_id(agent_id: str) -> bytes:
+    """Return the id of an agent with a group key."""
+    return hashlib.sha256(f"agent:{agent_id}".encode()).digest()
+
+
+class JudgementCache:
+    """Judges each distinct certificate once, until its judgement ends; bounded."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._known: BoundedDict[tuple[str, bytes], Judgement] = BoundedDict(limits.DHT_JUDGEMENTS)
+        self.shared_key = authority.shared_key
+        self.is_key_revoked = authority.is_key_revoked
+        self.is_withheld = authority.is_withheld
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth at ``now``, s since the epoch; None if refused."""
+        key = agent_id, hashlib.sha256(certificate).digest()
+        found = self._known.get(key)
+        if found is not None and found.until > now and not found.is_revoked():
+            return found
+        found = self._authority.judge(agent_id, certificate, now)
+        if found is not None:
+            self._known.put(key, found)
+        return found
+
+
+class RecordReader:
+    """Reads records, and verifies each distinct one once; bounded."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._known: BoundedDict[bytes, SignedRecord] = BoundedDict(limits.DHT_VERIFIED)
+
+    def known(self, data: bytes, now: Moment) -> SignedRecord | None:
+        """Return a record that was verified before and still counts, else None."""
+        found = self._known.get(hashlib.sha256(data).digest())
+        return found if found is not None and found.is_valid(now.wall) else None
+
+    def read(self, data: bytes, now: Moment) -> SignedRecord:
+        """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
+        found = self.known(data, now)
+        if found is None:
+            found = read_record(data, self._authority, now)
+            self._known.put(hashlib.sha256(data).digest(), found)
+        return found

@@ -60,7 +60,7 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "help": ("Diagnose and set up", ("doctor", "explain", "config", "completion")),
 }
 #: Options that mean the same in every command that has them; pages name them and explain them once.
-COMMON_OPTIONS: Final = ("--json", "--quiet", "--help", "--dry-run", "--token", "--offline", "--refresh")
+COMMON_OPTIONS: Final = ("--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh")
 #: Of these, the ones that every command of a group has; the page of commands says so.
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
@@ -146,7 +146,7 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
 def list_of_routes(*, of_registry: bool = False) -> str:
     """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills.
 
-    With ``of_registry``, the rows that only a registry has.
+    With ``of_registry``, the rows that only a registry has; the clients of other registries know the APIs of these.
     """
     names = {
         "{file}": "PATH",
@@ -163,7 +163,7 @@ def list_of_routes(*, of_registry: bool = False) -> str:
     for path, described in paths.items():
         methods = [method for method in ("get", "post", "put", "patch", "delete") if method in described]
         shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
-        if not path.startswith("/@{scope}") and not (of_registry and path in without):
+        if not path.startswith(("/@{scope}", "/api/v1/", "/v1/")) and not (of_registry and path in without):
             rows.append((f"`{shown}`", ", ".join(methods).upper(), described[methods[0]]["summary"]))
     return _table(("path", "methods", "content"), rows)
 
@@ -233,10 +233,10 @@ def all_clauses() -> str:
         text = (Path(codes.__file__).parent / "protocols" / protocol / "SPEC.md").read_text()
         parts.append(f"## {title}")
         for section in text.split("\n## ")[1:]:
-            rows = re.findall(r"^\| ((?:ASD|SS[PB]|SKP|RPC|SDP)-[\w-]+) \| (.+?) \| (.+) \|$", section, re.MULTILINE)
-            if rows:
-                shown = ((f"`{name}`", where.replace("[ours]", "ours"), text) for name, where, text in rows)
-                parts += [f"### {section.partition(chr(10))[0]}", _table(("clause", "section", "rule"), shown)]
+            heading, _, body = section.partition("\n")
+            rows = re.findall(r"^\| ((?:ASD|SS[PB]|SKP|RPC|SDP)-[\w-]+) \| (.+?) \| (.+) \|$", body, re.MULTILINE)
+            shown = ((f"`{name}`", where.replace("[ours]", "ours"), text) for name, where, text in rows)
+            parts += [f"### {heading}", _table(("clause", "section", "rule"), shown) if rows else body.strip()]
     return "\n\n".join(parts) + "\n"
 
 

@@ -849,6 +849,9 @@ CODES: dict[str, CodeInfo] = {
         "A record has at most 1,100 bytes with its certificate. Nodes drop records that are forged, expired, from the "
         "future, or not certified.",
         "Correct the value shown."),
+    "DHT_UNREACHABLE": CodeInfo("No node of the DHT answers",
+        "There is no node at the address, it uses the other profile, or a firewall blocks its UDP port.",
+        "Check the address, and that both sides let its UDP port pass: 6881 by default.", retryable=True, exit_code=5),
     "DISC_001": CodeInfo("No agent on the network responded in time",
         "There is no agent, its responses were lost, or a firewall blocks UDP port 54321.",
         "Try again, with a longer pause each time; skillwire lan lists the agents that this machine receives.",

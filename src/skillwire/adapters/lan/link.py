@@ -20,7 +20,7 @@ import errno
 import logging
 import math
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from skillwire.adapters.lan.sockets import links
 from skillwire.errors import ValidationError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets, SystemNetwork
+    from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets, SystemNetwork, UdpSockets
     from skillwire.model.execution import Moment
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.events import NodeEvent
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.wire.node import Node
 
+E = TypeVar("E")
 
 #: Seconds between two timers of a node: a thousand skills have hundreds of heartbeats and timers a second.
 _GRAIN: Final = 0.05
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
-class Driver:
+class Driver(Generic[E]):
     """Drives one node on an event loop."""
 
-    def __init__(
-        self, node: DiscoveryNode, on_events: Callable[[Sequence[NodeEvent]], object], clock: Callable[[], Moment]
-    ) -> None:
+    def __init__(self, node: Node[E], on_events: Callable[[Sequence[E]], object], clock: Callable[[], Moment]) -> None:
         self.node = node
         self.received = 0
-        self.sockets: LinkSockets | None = None
+        self.sockets: UdpSockets | None = None
         self._loop = asyncio.get_running_loop()
         self._on_events = on_events
         self._clock = clock
@@ -66,7 +66,7 @@ class Driver:
         self._fired = 0.0
         self._has_ended = False
 
-    def open(self, sockets: LinkSockets) -> None:
+    def open(self, sockets: UdpSockets) -> None:
         """Use these sockets, in place of others."""
         self.close()
         self.sockets = sockets
@@ -172,7 +172,7 @@ class Link:
         self.address: LinkAddress | None = None
         self.clock = clock
         self.gone_since = clock().steady
-        self.driver = Driver(node, lambda events: on_events(self, events), clock)
+        self.driver: Driver[NodeEvent] = Driver(node, lambda events: on_events(self, events), clock)
         self._counters = counters
         self._loop = asyncio.get_running_loop()
         self._offered: dict[str, Offer] = {}

@@ -14,6 +14,7 @@ import errno
 import socket
 import struct
 import sys
+from abc import ABC, abstractmethod
 from fcntl import ioctl
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -172,7 +173,73 @@ _IPV6_MULTICAST_ALL: Final = 29
 _SO_RCVBUFFORCE: Final = 33
 
 
-class LinkSockets:
+class UdpSockets(ABC):
+    """Sockets that raise nothing once they are open; ``is_broken`` is whether they cannot recover."""
+
+    def __init__(self, counters: Counter[str], on_trouble: Callable[[], object]) -> None:
+        self.is_broken = False
+        self.sockets: list[socket.socket] = []
+        self._counters = counters
+        self._on_trouble = on_trouble
+
+    @abstractmethod
+    def send(self, data: bytes, to: Peer | None) -> None:
+        """Send a datagram to a peer, or to the group."""
+
+    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
+        """Yield what has arrived, as many datagrams as are read at once."""
+        receive, is_ipv4 = sock.recvfrom, sock.family == socket.AF_INET
+        try:
+            for _ in range(BATCH):
+                data, source = receive(_READ)
+                yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:  # also what a router said of something that we sent
+            self._failed("receive", error)
+
+    def attach(self, loop: asyncio.AbstractEventLoop, read: Callable[[socket.socket], object]) -> None:
+        """Have the loop call ``read`` with a socket when data is there."""
+        for sock in self.sockets:
+            loop.add_reader(sock, read, sock)
+
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End :meth:`attach`."""
+        for sock in self.sockets:
+            loop.remove_reader(sock)
+
+    def close(self) -> None:
+        """Close all."""
+        for sock in self.sockets:
+            sock.close()
+        self.sockets.clear()
+
+    def _send(self, sock: socket.socket, data: bytes, target: tuple[str | int, ...]) -> None:
+        try:
+            sock.sendto(data, target)
+        except BlockingIOError:
+            self._counters["send buffer full"] += 1
+        except OSError as error:
+            self._failed("send", error)
+
+    def _failed(self, what: str, error: OSError) -> None:
+        name = error.strerror or type(error).__name__
+        self._counters[f"{what}: {name}"] += 1
+        if isinstance(error, ConnectionRefusedError):  # no process listens there any more
+            return
+        self.is_broken = self.is_broken or error.errno in _FATAL
+        self._on_trouble()
+
+    def _new(self, family: socket.AddressFamily) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_DGRAM, socket.IPPROTO_UDP)
+        self.sockets.append(sock)
+        sock.setblocking(False)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        return sock
+
+
+class LinkSockets(UdpSockets):
     """The two sockets of a link, open until :meth:`close`. Raises: OSError: the address cannot be used now."""
 
     def __init__(
@@ -182,17 +249,14 @@ class LinkSockets:
         counters: Counter[str],
         on_trouble: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__(counters, on_trouble)
         self.address = address
-        self.is_broken = False
-        self._counters = counters
-        self._on_trouble = on_trouble
         self._family = socket.AF_INET if address.family == _IPV4 else socket.AF_INET6
         group = settings.group if address.family == _IPV4 else settings.group6
         self._group = (group, settings.port) if address.family == _IPV4 else (group, settings.port, 0, address.number)
         self._hears = settings.multicast
-        self.sockets: list[socket.socket] = []
         try:
-            sock = self._sender = self._new()
+            sock = self._sender = self._new(self._family)
             widen(sock)
             index = self.address.number
             if self._family == socket.AF_INET:
@@ -207,7 +271,7 @@ class LinkSockets:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, settings.ttl)
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
             if self._hears:
-                sock = self._new()
+                sock = self._new(self._family)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if hasattr(socket, "SO_REUSEPORT"):
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -237,56 +301,7 @@ class LinkSockets:
             target = to.host, to.port
         else:
             target = without_zone(to.host), to.port, 0, self.address.number if "%" in to.host else 0
-        try:
-            self._sender.sendto(data, target)
-        except BlockingIOError:
-            self._counters["send buffer full"] += 1
-        except OSError as error:
-            self._failed("send", error)
-
-    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
-        """Yield what has arrived, as many datagrams as are read at once."""
-        receive, is_ipv4 = sock.recvfrom, self._family == socket.AF_INET
-        try:
-            for _ in range(BATCH):
-                data, source = receive(_READ)
-                yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:  # also what a router said of something that we sent
-            self._failed("receive", error)
-
-    def attach(self, loop: asyncio.AbstractEventLoop, read: Callable[[socket.socket], object]) -> None:
-        """Have the loop call ``read`` with a socket when data is there."""
-        for sock in self.sockets:
-            loop.add_reader(sock, read, sock)
-
-    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End :meth:`attach`."""
-        for sock in self.sockets:
-            loop.remove_reader(sock)
-
-    def close(self) -> None:
-        """Close both."""
-        for sock in self.sockets:
-            sock.close()
-        self.sockets.clear()
-
-    def _failed(self, what: str, error: OSError) -> None:
-        name = error.strerror or type(error).__name__
-        self._counters[f"{what}: {name}"] += 1
-        if isinstance(error, ConnectionRefusedError):  # no process listens there any more
-            return
-        self.is_broken = self.is_broken or error.errno in _FATAL
-        self._on_trouble()
-
-    def _new(self) -> socket.socket:
-        sock = socket.socket(self._family, socket.SOCK_DGRAM, socket.IPPROTO_UDP)
-        self.sockets.append(sock)
-        sock.setblocking(False)
-        if self._family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        return sock
+        self._send(self._sender, data, target)
 
     def _request(self, group: str) -> bytes:
         """Return ``ip_mreqn``: a group and an interface by its index, since several may have one address."""

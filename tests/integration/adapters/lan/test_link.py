@@ -55,7 +55,7 @@ async def driven():
     """Give a node, its driver, and the port of its group."""
     port = own_lan().port
     node = Node()
-    driver = Driver(node, lambda _: None, moment)  # type: ignore[arg-type]  # as far as it is used
+    driver: Driver[object] = Driver(node, lambda _: None, moment)  # as far as it is used
     settings = LanSettings(group=GROUP, port=port)
     driver.open(LinkSockets(LinkAddress("lo", 1, "127.0.0.1"), settings, Counter()))
     yield node, driver, port

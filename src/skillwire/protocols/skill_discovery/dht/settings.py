@@ -16,4 +16,5 @@ class DhtSettings:
     k: int = 8  # nodes of a bucket, and nodes that store a record
     announces_restricted: bool = False  # skills with restricted access
     lifetime: float = 600.0  # of a record
+    bind: tuple[str, ...] = ()  # addresses to listen on, at most one IPv4 and one IPv6; all by default
     put_again: tuple[float, float] = (60.0, 120.0)  # shortest and longest pause between two puts of an own record

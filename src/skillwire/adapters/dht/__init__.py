@@ -1,0 +1,1 @@
+"""The DHT: sockets, files and tasks around the pure node of Skill Discovery."""

@@ -1,0 +1,416 @@
+"""DhtAgent: one node of the DHT on sockets, with the name, key and trust of this machine's agent on the local network.
+
+A server's node holds the agent's name (:class:`~skillwire.adapters.lan.agent.AgentNameLock`), and its port and the
+nodes that it knows outlast a restart in ``dht.json``, beside the agent's key. A damaged file is a note, not a failure:
+the bootstrap nodes lead back. A client takes any port, keeps nothing, and no node puts it into a table.
+
+The names of bootstrap nodes are looked up in a thread, and again every minute while one does not answer. The addresses
+of this machine are compared every two seconds; a change makes the node put its skills again. Spec: SDP §6; specs §3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from ipaddress import ip_address
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated, Final, Self
+
+import msgspec
+
+from skillwire.adapters.clock import moment
+from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
+from skillwire.adapters.files.atomic import read_bounded, write_atomically
+from skillwire.adapters.lan.agent import load_agent_identity
+from skillwire.adapters.lan.certificates import CertificateTasks
+from skillwire.adapters.lan.link import Driver
+from skillwire.adapters.lan.sockets import SystemNetwork
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
+from skillwire.limits import STATE_FILE_BYTES
+from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.lan import host_and_port
+from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
+from skillwire.protocols.skill_discovery.dht.node import Contact, DhtNode
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.node import Role
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Literal
+
+    from skillwire.adapters.lan.agent import AgentIdentity
+    from skillwire.model.execution import Moment
+    from skillwire.model.lan import Trust
+    from skillwire.protocols.skill_discovery.dht.node import Finished
+    from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+#: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
+_LOOK: Final = 2.0
+_PAUSE: Final = 60.0
+#: Seconds that tombstones may take at the end.
+_GOODBYE: Final = 2.5
+#: Bootstrap nodes at most that mDNS leads to, beside those of the settings.
+_FOUND: Final = 16
+_LOG: Final = logging.getLogger("skillwire.lan")
+
+
+class SavedNode(msgspec.Struct, array_like=True):
+    """A node of the table in the file: its id, hexadecimal, address and port."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    host: str
+    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
+class SavedState(msgspec.Struct):
+    """The file ``dht.json``: our port, and the nodes of the table."""
+
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    nodes: list[SavedNode] = []
+
+
+def load_state(path: Path) -> tuple[SavedState, str]:
+    """Return what was kept, and a note when it is damaged or cannot be read."""
+    try:
+        content = read_bounded(path, STATE_FILE_BYTES + 1)
+        state = SavedState() if content is None else msgspec.json.decode(content, type=SavedState)
+        for node in state.nodes:
+            ip_address(node.host)
+    except (SkillwireError, ValueError) as error:
+        return SavedState(), f"{path} is damaged: the node starts without the nodes that it knew ({error})"
+    return state, ""
+
+
+class DhtAgent:
+    """One node of the DHT; name, key and trust come from the agent's folder by default, or are those of ``own``.
+
+    ``on_trouble`` gets what the user should know once the node runs. Raises: ConflictError: ``LAN_NAME``; StorageError;
+    ValidationError: ``LAN_TRUST``; when it starts ConflictError: ``PORT_IN_USE`` and UsageError: ``HOST_UNUSABLE``.
+    """
+
+    def __init__(
+        self,
+        settings: LanSettings,
+        *,
+        identity: Identity | None = None,
+        authority: Authority | None = None,
+        agent_id: str = "",
+        own: AgentIdentity | None = None,
+        is_client: bool = False,
+        on_trouble: Callable[[str], object] = _LOG.warning,
+        network: SystemNetwork | None = None,
+        clock: Callable[[], Moment] = moment,
+    ) -> None:
+        named = replace(settings, agent_id=agent_id or settings.agent_id)
+        roles = frozenset[Role]() if is_client else frozenset(Role)
+        self._own = own or load_agent_identity(named, roles, identity, authority)
+        self.settings = settings.dht
+        self.agent_id = self._own.agent_id
+        self.port = 0
+        self.hosts: tuple[str, ...] = ()
+        self._profile = settings.profile
+        self._is_client = is_client
+        self._on_trouble = on_trouble
+        self._network = network or SystemNetwork()
+        self._clock = clock
+        self._file = None if is_client or self._own.name is None else self._own.folder / "dht.json"
+        self._certificates: CertificateTasks | None = None
+        if own is None and not is_client and self._own.trust is not None:
+            self._certificates = CertificateTasks(self._own.trust, settings, lambda: None)
+        self._counters: Counter[str] = Counter()
+        self._saved = SavedState()
+        self._node: DhtNode | None = None
+        self._driver: Driver[Finished] | None = None
+        self._waiting: dict[int, asyncio.Future[Finished]] = {}
+        self._peers: dict[tuple[str, int], tuple[Peer, ...]] = {}  # of each bootstrap node
+        self._found: tuple[Peer, ...] = ()
+        self._offers: tuple[DhtOffer, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def node(self) -> DhtNode:
+        """The node, while the agent runs."""
+        if self._node is None:
+            raise RuntimeError("the agent does not run")
+        return self._node
+
+    @property
+    def id(self) -> str:
+        """The node's id, hexadecimal."""
+        return self.node.id.hex()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where it listens, ``host:port``."""
+        return tuple(host_and_port(host, self.port) for host in self.hosts)
+
+    async def start(self) -> None:
+        """Start. It waits for no other node."""
+        if self._own.name is not None:
+            self._own.name.hold()
+        try:
+            if self._file is not None:
+                self._saved, note = await asyncio.to_thread(load_state, self._file)
+                if note:
+                    self._on_trouble(note)
+            sockets = self._open()
+            self.port = sockets.port
+            self.hosts = self.settings.bind or present_hosts(self._network)
+            self._node = DhtNode(
+                self.agent_id,
+                identity=self._own.identity,
+                authority=self._own.authority,
+                random=SystemRandom(),
+                profile=self._profile,
+                settings=self.settings,
+                is_client=self._is_client,
+                contacts=[Contact(bytes.fromhex(one.id), Peer(one.host, one.port)) for one in self._saved.nodes],
+            )
+        except BaseException:
+            if self._own.name is not None:
+                self._own.name.let_go()
+            raise
+        self._driver = Driver(self._node, self._take, self._clock)
+        self._driver.open(sockets)
+        if self._certificates is not None:
+            self._certificates.start()
+        self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def _open(self) -> DhtSockets:
+        """Open the sockets at the port of the settings, or else the one that was kept, or else any."""
+        bind, kept = self.settings.bind, self._saved.port
+        if self._is_client:
+            return DhtSockets(0, bind, self._counters)
+        if not self.settings.port and kept:
+            with suppress(ConflictError):
+                return DhtSockets(kept, bind, self._counters)
+        return DhtSockets(self.settings.port, bind, self._counters)
+
+    async def stop(self) -> None:
+        """Put a tombstone for each announced skill, within a bounded time, and stop."""
+        if self._driver is None or self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if self._certificates is not None:
+            await self._certificates.stop()
+        await self._withdraw()
+        if self._file is not None:
+            await self._save()
+        self._driver.end()
+        self._driver = None
+        for future in self._waiting.values():
+            future.cancel()
+        if self._own.name is not None:
+            self._own.name.let_go()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- operations
+
+    async def get(self, skill_id: str, capability: str, *, seconds: float = 5.0) -> DhtAnswer:
+        """Return who offers a skill with a capability; both forms of the text's key are looked up. Spec: SDP §6.2."""
+        answer = await self._find({skill_key(skill_id, capability): skill_id}, seconds)
+        if answer.skills:
+            return answer
+        more = await self._find({figure_key(skill_id, capability): skill_id}, max(0.0, seconds - answer.seconds))
+        return more._replace(
+            asked=max(answer.asked, more.asked),
+            unanswered=tuple(dict.fromkeys((*answer.unanswered, *more.unanswered))),
+            seconds=answer.seconds + more.seconds,
+        )
+
+    async def find_by_capability(
+        self, capabilities: Sequence[str], *, match: Literal["all", "any"] = "all", seconds: float = 5.0
+    ) -> DhtAnswer:
+        """Return the skills with all, or any, of the capabilities; the key of each is looked up."""
+        answer = await self._find({capability_key(name): name for name in capabilities}, seconds)
+        if match == "any":
+            return answer
+        wanted = frozenset(capabilities)
+        return answer._replace(skills=tuple(one for one in answer.skills if wanted <= frozenset(one.capabilities)))
+
+    async def find_by_name(self, skill_id: str, *, seconds: float = 5.0) -> DhtAnswer:
+        """Return who offers a skill, whatever its capabilities."""
+        return await self._find({name_key(skill_id): skill_id}, seconds)
+
+    async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
+        """Put a skill once; :meth:`offer` keeps it. Raises: ValidationError: ``DHT_RECORD``."""
+        return _put(await self._end(self.node.put(offer, self._clock(), seconds)))
+
+    async def remove(self, skill_id: str, capabilities: Sequence[str], *, seconds: float = 5.0) -> DhtPut:
+        """Put the tombstone of a skill. Raises: ValidationError: ``DHT_RECORD``."""
+        return _put(await self._end(self.node.remove(skill_id, capabilities, self._clock(), seconds)))
+
+    async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
+        """Return the node at an address. Raises: FetchError: ``DHT_UNREACHABLE`` without one."""
+        finished = None
+        for peer in await resolve(host, port):
+            finished = await self._end(self.node.ping(peer, self._clock(), seconds))
+            if finished.pong is not None:
+                pong = finished.pong
+                return DhtPong(pong.id.hex(), pong.agent_id, _trust(pong.standing), finished.seconds)
+        why = "its name is not known" if finished is None else f"it did not answer within {seconds:g} s"
+        raise FetchError("DHT_UNREACHABLE", why, place=SourceLocation(host_and_port(host, port)))
+
+    def offer(self, offers: Sequence[DhtOffer]) -> None:
+        """Announce exactly these skills. Raises: ValidationError: ``DHT_RECORD``, and nothing changes."""
+        self.node.offer(offers, self._clock())
+        self._offers = tuple(offers)
+        self._tend()
+
+    def use_found(self, peers: Iterable[Peer]) -> None:
+        """Take the nodes that mDNS found on the local network as further bootstrap nodes."""
+        found = tuple(peers)[:_FOUND]
+        if found != self._found:
+            self._found = found
+            self._bootstrap()
+
+    def status(self) -> DhtStatus:
+        """Return the state of the node."""
+        status, reached = self.node.status(), self._reached()
+        return DhtStatus(
+            self.id,
+            self.addresses,
+            self._profile.value,
+            tuple(DhtBucket(prefix, tuple(host_and_port(*peer) for peer in peers)) for prefix, peers in status.buckets),
+            status.held,
+            status.held_bytes,
+            tuple(DhtOwn(*one) for one in status.own),
+            tuple((host_and_port(*named), is_reached) for named, is_reached in reached.items()),
+            dict(self._counters + Counter(status.counters)),
+        )
+
+    async def _find(self, keys: Mapping[bytes, str], seconds: float) -> DhtAnswer:
+        finished = await self._end(self.node.find(tuple(keys), self._clock(), seconds))
+        skills = sorted(map(_skill, finished.records), key=lambda one: (one.agent_id, one.skill_id, one.key_id))
+        silent = (keys[key] for key in finished.keys_without_answer if key in keys)
+        unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
+        return DhtAnswer(tuple(skills), finished.asked, unanswered, tuple(dict.fromkeys(silent)), finished.seconds)
+
+    async def _end(self, number: int) -> Finished:
+        """Return the end of an operation, which a cancelled caller cancels."""
+        future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            self._tend()
+            return await future
+        except BaseException:
+            self.node.cancel(number)
+            raise
+        finally:
+            del self._waiting[number]
+
+    def _take(self, events: Sequence[Finished]) -> None:
+        for event in events:
+            future = self._waiting.get(event.number)
+            if future is not None and not future.done():
+                future.set_result(event)
+
+    def _tend(self) -> None:
+        if self._driver is None:
+            raise RuntimeError("the agent does not run")
+        self._driver.tend()
+
+    # --- background
+
+    async def _watch(self) -> None:
+        """Look up the bootstrap nodes, follow the addresses of this machine, and keep the table."""
+        due = 0.0
+        while True:
+            now = self._clock().steady
+            if now >= due:
+                due = now + _PAUSE
+                await self._look_up()
+                await self._save()
+            await asyncio.sleep(_LOOK)
+            hosts = self.settings.bind or present_hosts(self._network)
+            if hosts != self.hosts:
+                self.hosts, due = hosts, 0.0
+                self.node.network_changed(self._clock())
+                self._tend()
+
+    async def _look_up(self) -> None:
+        """Look up the names of the bootstrap nodes that do not answer."""
+        reached = self._reached()
+        silent = [named for named in self.settings.bootstrap if not reached.get(named)]
+        for named, peers in zip(silent, await asyncio.gather(*(resolve(*one) for one in silent)), strict=True):
+            if peers:  # otherwise the former addresses stay
+                self._peers[named] = peers
+        if silent:
+            self._bootstrap()
+
+    def _bootstrap(self) -> None:
+        peers = dict.fromkeys(peer for found in self._peers.values() for peer in found)
+        self.node.bootstrap(dict.fromkeys((*peers, *self._found)), self._clock())
+        self._tend()
+
+    def _reached(self) -> dict[tuple[str, int], bool]:
+        """Return each bootstrap node of the settings, and whether one of its addresses answers."""
+        answering = {peer for peer, is_reached in self.node.status().bootstrap if is_reached}
+        return {named: not answering.isdisjoint(self._peers.get(named, ())) for named in self.settings.bootstrap}
+
+    async def _save(self) -> None:
+        """Write the port and the table, when they changed."""
+        if self._file is None:
+            return
+        nodes = [SavedNode(one.id.hex(), *one.peer) for one in self.node.contacts()]
+        state = SavedState(self.port, nodes)
+        if state == self._saved:
+            return
+        try:
+            await asyncio.to_thread(write_atomically, self._file, msgspec.json.encode(state), mode=0o600)
+        except SkillwireError as error:
+            self._counters[f"state: {error.code}"] += 1
+            self._on_trouble(f"the nodes of the DHT are not kept: {error.message}")
+        else:
+            self._saved = state
+
+    async def _withdraw(self) -> None:
+        """Put a tombstone for each announced skill."""
+        offers, self._offers = self._offers, ()
+        now = self._clock()
+        numbers = [self.node.remove(one.skill_id, one.capabilities, now, _GOODBYE) for one in offers]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE):
+                await asyncio.gather(*map(self._end, numbers))
+
+
+def _put(finished: Finished) -> DhtPut:
+    return DhtPut(finished.stored, tuple(host_and_port(*peer) for peer in finished.unanswered), finished.seconds)
+
+
+def _trust(standing: Standing) -> Trust:
+    return "verified" if standing is Standing.CERTIFIED else "unverified"
+
+
+def _skill(record: SignedRecord) -> DhtSkill:
+    return DhtSkill(
+        record.agent_id,
+        record.skill_id,
+        record.version,
+        record.skill_type,
+        record.endpoint,
+        record.capabilities,
+        record.scenes,
+        record.digest,
+        _trust(record.standing),
+        record.timestamp / 1000,
+        record.expires / 1000,
+        record.kid.hex(),
+    )

@@ -18,16 +18,17 @@ KEYS = st.sampled_from(["", "0123456789abcdef"])
 KINDS = st.sampled_from(SkillType)
 PATHS = st.just(dnssd.PATH)
 SKILLS = st.builds(
-    Advertised, identifiers, identifiers, versions, KINDS, names, names, PATHS, told, KEYS, st.just(False)
+    Advertised, identifiers, identifiers, versions, KINDS, names, names, PATHS, told, KEYS, st.just(False), st.just(0)
 )
 AGENTS = st.builds(
-    lambda agent, version, capabilities, scenes: Advertised(
-        agent, version=version, capabilities=capabilities, scenes=scenes, path=dnssd.PATH
+    lambda agent, version, capabilities, scenes, port: Advertised(
+        agent, version=version, capabilities=capabilities, scenes=scenes, path=dnssd.PATH, dht_port=port
     ),
     identifiers,
     versions,
     names,
     names,
+    st.integers(0, 65_535),
 )
 OFFERS = st.builds(Offer, LONG, versions, st.sampled_from(SkillType), endpoints, MANY, MANY)
 
@@ -50,6 +51,14 @@ def test_what_was_written_is_what_is_read(facts):
 def test_a_path_has_no_query_and_no_fragment(path, read):
     facts = Advertised("agent", "skill", "1.0.0", SkillType.TOOL, path=path)
     assert dnssd.decode_txt(dnssd.encode_txt(facts)).path == (path if read else "")
+
+
+@pytest.mark.spec("SDP-dht-mdns")
+@pytest.mark.parametrize("port", ["0", "65536", "06881", "-1", "6881x", ""])
+def test_what_is_no_port_is_no_node_of_the_dht(port):
+    string = f"dht={port}".encode()
+    text = dnssd.encode_txt(Advertised("agent")) + bytes((len(string),)) + string
+    assert dnssd.decode_txt(text) == Advertised("agent")
 
 
 @pytest.mark.spec("SDP-mdns-record")

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.wire.node import Peer
 
 #: Seconds that goodbyes may take: three of each of 500 skills, one of each of a thousand.
 _GOODBYES_TAKE: Final = 2.5
@@ -472,6 +473,13 @@ class LanAgent:
                 link.report(skill_id, status, detail)
             if self._mdns is not None:
                 self._mdns.report(skill_id, status)
+
+    def exchange_dht(self, port: int) -> tuple[Peer, ...]:
+        """Publish the port of our node of the DHT by mDNS, 0 for none; return the nodes that others publish."""
+        if self._mdns is None:
+            return ()
+        self._mdns.announce_dht(port)
+        return self._mdns.dht_nodes
 
     async def discover(
         self,

@@ -30,6 +30,7 @@ from skillwire.protocols.skill_discovery import dnssd
 from skillwire.protocols.skill_discovery.dnssd import PATH, AgentDetails, completed, key_id_of, read_details
 from skillwire.trust.ecdsa import public_key_of
 from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,6 +69,8 @@ class DnsSd:
     ) -> None:
         self.note = ""
         self.counters: Counter[str] = Counter()
+        self.dht_port = 0  # of our node, which is published
+        self.dht_nodes: dict[str, Peer] = {}  # of others, by the name of the agent's instance
         self._hosts = list(hosts)
         self._agent_id = agent_id
         self._on_found = on_found
@@ -104,7 +107,7 @@ class DnsSd:
 
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
         """Publish exactly these offers, with statuses that are not HEALTHY; the first time takes 1.2 seconds."""
-        instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id())
+        instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id(), self.dht_port)
         if left_out:
             self.counters["mdns left out"] = len(left_out)
         async with self._lock:
@@ -147,22 +150,26 @@ class DnsSd:
                 widen(reader.sock)
 
     def _resolved(self, found: Resolved) -> bool:
-        """Report the hint of an instance; return whether it has one."""
+        """Report the hint of an instance, or keep its node of the DHT; return whether it has one."""
         # The first address in a network of ours, and our own address there.
         addresses = map(ip_address, map(without_zone, found.addresses))
         near = ((str(one), ours) for one in addresses for network, ours in self._networks if one in network)
         reached = next(near, None)
-        hint = None
+        hint, facts = None, dnssd.Advertised("")
         if reached is None:
             self.counters["mdns off link"] += 1
         else:
             try:
+                facts = dnssd.decode_txt(found.text)
                 hint = dnssd.hint_of(found.text, found.server, reached[0], found.port)
             except DecodeError:
                 self.counters["mdns unreadable"] += 1
         if reached is None or hint is None or hint.agent_id == self._agent_id:
             self._removed(found.name)
-            return False
+            if reached is None or not facts.dht_port or facts.agent_id == self._agent_id:
+                return False
+            self.dht_nodes[found.name] = Peer(reached[0], facts.dht_port)
+            return True
         key = hint.agent_id, hint.skill_id
         if self._keys.get(found.name, key) != key:
             self._removed(found.name)
@@ -172,6 +179,7 @@ class DnsSd:
         return True
 
     def _removed(self, name: str) -> None:
+        self.dht_nodes.pop(name, None)
         key = self._keys.pop(name, None)
         if key is None:
             return
@@ -387,6 +395,17 @@ class Hints:
         """Publish the new status of a skill."""
         self._statuses[skill_id] = status
         self._has_changed.set()
+
+    def announce_dht(self, port: int) -> None:
+        """Publish the port of our node of the DHT; 0 for none."""
+        if port != self._dnssd.dht_port:
+            self._dnssd.dht_port = port
+            self._has_changed.set()
+
+    @property
+    def dht_nodes(self) -> tuple[Peer, ...]:
+        """The nodes of the DHT that other agents publish."""
+        return tuple(dict.fromkeys(self._dnssd.dht_nodes.values()))
 
     def follow_links(self) -> None:
         """Use the current links."""

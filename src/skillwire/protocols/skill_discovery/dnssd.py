@@ -14,6 +14,7 @@ then
 ``st``  the status at the time of publication
 ``kid`` the beginning of the SHA-256 of the agent's public key, in hexadecimal
 ``more`` ``1`` when a list was cut, so that the record keeps within 400 bytes
+``dht`` in the agent's own instance, the UDP port of its node of the DHT
 ======= ============================================================================================
 
 An instance is named ``SKILL @ AGENT`` for people; no fact is read from the name. It has no dots, which some libraries
@@ -61,6 +62,9 @@ _READ_BYTES: Final = 1_300
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
 #: Without ``?`` and ``#``: a reader of the hint requests the path, and must not send data that a peer chose.
 _PATH: Final = re.compile(r"""/[!"$->@-~]{0,199}""", re.ASCII)
+_PORT: Final = re.compile(
+    r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]", re.ASCII
+)
 _KEY_ID: Final = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
 _DIGEST_DIGITS: Final = 8
 _SKILL_NAME_BYTES: Final = 32
@@ -81,6 +85,7 @@ class Advertised(NamedTuple):
     status: HealthStatus = HealthStatus.UNKNOWN  # when it was published
     key_id: str = ""  # of the key that the agent signs with
     is_cut: bool = False  # a list was cut
+    dht_port: int = 0  # of the agent's node of the DHT; 0 for none
 
 
 class Instance(NamedTuple):
@@ -106,6 +111,7 @@ def encode_txt(facts: Advertised) -> bytes:
             "st": "" if facts.status is HealthStatus.UNKNOWN else facts.status,
             "kid": facts.key_id,
             "more": "1" if is_cut else "",
+            "dht": str(facts.dht_port or ""),
         }
         strings = [_VERSION, *(f"{key}={value}".encode() for key, value in named.items() if value)]
         size = sum(1 + len(string) for string in strings)
@@ -152,6 +158,7 @@ def decode_txt(text: bytes) -> Advertised:
         status=HealthStatus(status) if status in HealthStatus.__members__ else HealthStatus.UNKNOWN,
         key_id=_matching(_KEY_ID, named.get("kid", "")),
         is_cut=named.get("more") == "1",
+        dht_port=int(named["dht"]) if _PORT.fullmatch(named.get("dht", "")) else 0,
     )
 
 
@@ -189,7 +196,7 @@ def key_id_of(public_key: bytes) -> str:
 
 
 def instances_of(
-    agent_id: str, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus], key_id: str = ""
+    agent_id: str, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus], key_id: str = "", dht_port: int = 0
 ) -> tuple[list[Instance], list[str]]:
     """Return the services of an agent, its own first, and the skills that are left out: beyond 200, or too long."""
     skills = list(offers)
@@ -197,7 +204,9 @@ def instances_of(
         return [], []
     capabilities = tuple(sorted({name for skill in skills for name in skill.capabilities}))
     scenes = tuple(sorted({name for skill in skills for name in skill.scenes}))
-    own = Advertised(agent_id, "", "0.7.0", None, capabilities, scenes, PATH, HealthStatus.HEALTHY, key_id)
+    own = Advertised(
+        agent_id, "", "0.7.0", None, capabilities, scenes, PATH, HealthStatus.HEALTHY, key_id, dht_port=dht_port
+    )
     found = [Instance("", skills[0].endpoint.host, skills[0].endpoint.port, encode_txt(own))]
     left_out = [skill.skill_id for skill in skills[limits.LAN_MDNS_SKILLS :]]
     for skill in skills[: limits.LAN_MDNS_SKILLS]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually_async
 
 from skillwire.adapters.lan import mdns as details_module
 from skillwire.adapters.lan.agent import LanAgent
@@ -32,9 +32,11 @@ from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.wire.node import Peer
 
 KEY = GroupKey(b"a secret that all of us share")
 MDNS_ONLY = LanSettings(interfaces=("127.0.0.1",), multicast=False)
+MDNS_OFF = dataclasses.replace(MDNS_ONLY, multicast=True, mdns=False)
 SECONDS = 20
 
 
@@ -83,6 +85,19 @@ async def until(agent, is_so):
 
 def of(agent, *kinds):
     return lambda change: change.skill and change.skill.agent_id == agent.agent_id and change.kind in kinds
+
+
+@pytest.mark.spec("SDP-dht-mdns")
+async def test_the_node_of_the_dht_of_one_agent_is_known_to_the_other_until_it_leaves(agents):
+    looks, offers = await agents(), await agents()
+    node = Peer("127.0.0.1", 54_300)
+    offers.announce([offer()])
+    offers.exchange_dht(node.port)
+    await eventually_async(lambda: node in looks.exchange_dht(0))
+    assert node not in offers.exchange_dht(node.port), "its own"
+    await offers.stop()
+    await eventually_async(lambda: node not in looks.exchange_dht(0))
+    assert not (await agents(MDNS_OFF)).exchange_dht(1)
 
 
 @pytest.mark.spec("SDP-mdns-hint")

@@ -21,8 +21,7 @@ from tests.support.publishing import ServeProcess, write_skill
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
 
-#: All of it but the stream of the local network, which does not end; its own tests read it.
-schema = schemathesis.openapi.from_dict(document()).exclude(path="/lan/events")
+schema = schemathesis.openapi.from_dict(document())
 CONFIGURATION = """
 [rate_limit]
 principal_per_minute = 1000000

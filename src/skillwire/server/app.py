@@ -204,8 +204,6 @@ class Application(Starlette):
     def close_streams(self) -> None:
         """End the event streams, because the server stops."""
         self.services.console.close()
-        for close in self.services.close_streams:
-            close()
         self.services.executions.hang_up()
 
     async def shutdown(self) -> None:

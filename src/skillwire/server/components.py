@@ -103,7 +103,7 @@ class Components:
 
 @dataclass(slots=True, kw_only=True)
 class Services(Components):
-    """The parts of an HTTP server. ``close_streams`` run when it stops, ``close`` after its last response.
+    """The parts of an HTTP server. ``close`` runs after its last response.
 
     ``is_local`` is whether it was published for this machine alone: other names and pages of other sites are refused.
     """
@@ -117,7 +117,6 @@ class Services(Components):
     interfaces: Sequence[Interface] = ()
     metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], float] = time.monotonic
-    close_streams: list[Callable[[], object]] = field(default_factory=list)
     close: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
 
 

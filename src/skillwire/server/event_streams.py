@@ -10,24 +10,24 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.server.execution_responses import until_disconnected
 from skillwire.server.http import encode_fields
+from skillwire.server.responses import run_while_connected
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import Receive, Send
 
 #: Seconds until a line shows that a quiet stream lives.
-HEARTBEAT: Final = 15.0
-#: That line.
-STILL_HERE: Final = b": still here\n\n"
+_HEARTBEAT: Final = 15.0
+#: Between two events.
+_PAUSE: Final = 0.4
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After": "30"}
 _FIELDS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
@@ -38,17 +38,13 @@ _FIELDS: Final = {
 }
 
 
-class OpenStreams:
-    """The streams of one kind."""
+class PageStreams:
+    """The open live pages; ``changed`` waits for a change, as ``ExecutionService.changed`` does."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
+        self._changed = changed
         self._open: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no other may begin: there are enough, or the server stops."""
-        return self._is_closed or len(self._open) >= limits.CONSOLE_STREAMS
 
     def close(self) -> None:
         """End all, and let no more begin: the server stops."""
@@ -56,71 +52,50 @@ class OpenStreams:
         for task in self._open:
             task.cancel()
 
-    async def keep(self, write: Callable[[Send], Coroutine[None, None, None]], receive: Receive, send: Send) -> None:
-        """Send the head of a stream, then what ``write`` sends for as long as its reader stays, then its end."""
-        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_FIELDS)})
-        writing = asyncio.create_task(write(send))
-        leaving = asyncio.create_task(until_disconnected(receive))
-        self._open.add(writing)
-        try:
-            await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._open.discard(writing)
-            for task in (writing, leaving):
-                task.cancel()
-            with suppress(asyncio.CancelledError):
-                await writing
-        await send({"type": "http.response.body", "body": b""})
-
-
-def part(data: bytes) -> dict[str, object]:
-    """Return the message that carries a piece of a stream."""
-    return {"type": "http.response.body", "body": data, "more_body": True}
-
-
-#: Between two events.
-_PAUSE: Final = 0.4
-_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-_FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After": "30"}
-
-
-class PageStreams(OpenStreams):
-    """The open live pages; ``changed`` waits for a change, as ``ExecutionService.changed`` does."""
-
-    def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
-        super().__init__()
-        self._changed = changed
-
     async def serve(
         self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], receive: Receive, send: Send
     ) -> None:
         """Send what ``make`` returns whenever something changed, for as long as ``is_good``."""
-        if self.is_full:
+        if self._is_closed or len(self._open) >= limits.CONSOLE_STREAMS:
             fields = encode_fields(_FULL)
             await send({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": fields})
             await send({"type": "http.response.body", "body": b""})
             return
-        await self.keep(partial(self._write, make, is_good), receive, send)
+        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_FIELDS)})
+        writing = asyncio.create_task(self._write(make, is_good, send))
+        self._open.add(writing)
+        try:
+            await run_while_connected(writing, receive)
+        finally:
+            self._open.discard(writing)
+        if not writing.cancelled():
+            writing.result()
+        await send({"type": "http.response.body", "body": b""})
 
     async def _write(
         self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], send: Send
     ) -> None:
         number, last = -1, ""
         end = time.monotonic() + limits.CONSOLE_STREAM_SECONDS
-        await send(part(b"retry: 2000\n\n"))
+        await send(_part(b"retry: 2000\n\n"))
         while time.monotonic() < end:
-            now = await self._changed(number, HEARTBEAT)
+            now = await self._changed(number, _HEARTBEAT)
             if not await is_good():
-                await send(part(_event("ended", "")))
+                await send(_part(_event("ended", "")))
                 return
             if now == number:
-                await send(part(STILL_HERE))
+                await send(_part(b": still here\n\n"))
                 continue
             number, html = now, await make()
             if html != last:
-                await send(part(_event("part", html)))
+                await send(_part(_event("part", html)))
                 last = html
             await asyncio.sleep(_PAUSE)
+
+
+def _part(data: bytes) -> dict[str, object]:
+    """Return the message that carries a piece of a stream."""
+    return {"type": "http.response.body", "body": data, "more_body": True}
 
 
 def _event(name: str, html: str) -> bytes:

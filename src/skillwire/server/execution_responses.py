@@ -27,6 +27,7 @@ from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, details_o
 from skillwire.protocols.skill_sharing.messages import RetryAdvice
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import STORAGE_PAUSE, Problem
+from skillwire.server.responses import run_while_connected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,20 +185,7 @@ async def stream(service: ExecutionService, execution: Execution, caller: str, r
     headers = encode_fields(_STREAM_FIELDS, OPEN_FIELDS)
     with service.places.occupy(caller):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        sending = asyncio.create_task(_send_changes(service, execution, send))
-        gone = asyncio.create_task(until_disconnected(receive))
-        try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-            sending.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
-
-
-async def until_disconnected(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        await run_while_connected(asyncio.create_task(_send_changes(service, execution, send)), receive)
 
 
 async def _send_changes(service: ExecutionService, execution: Execution, send: Send) -> None:

@@ -220,6 +220,23 @@ async def no_content(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+async def run_while_connected(task: asyncio.Task[V], receive: Receive) -> asyncio.Task[V]:
+    """Wait until ``task`` ends, or the client disconnects, which cancels it; return the task."""
+
+    async def disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.create_task(disconnect())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+    return task
+
+
 async def in_pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield bytes in small pieces."""
     for part in parts:

@@ -19,11 +19,11 @@ from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.model.lan import LanChange, LanMember, LanScene
+from skillwire.model.lan import LanMember, LanScene
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app
 from skillwire.server.openapi import OPENAPI_PATH
-from skillwire.server.routes.lan import encode_change, encode_snapshot
+from skillwire.server.routes.lan import encode_snapshot
 from skillwire.version import VERSION
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -41,7 +41,7 @@ run_code = true
 ai_catalog = "1.0"
 agent_card = "1.0"
 """
-#: What is called and not read, and the stream that does not end.
+#: What is called and not read.
 UNREAD = (
     "/skills/ask-somebody/executions",
     "/rpc",
@@ -50,7 +50,6 @@ UNREAD = (
     "/search",
     "/lan/certificates",
     "/api/pki/enroll",
-    "/lan/events",
     "/api/skills/search",
 )
 #: Paths of the server that the document leaves out, and why.
@@ -60,7 +59,7 @@ LEFT_OUT = {
     "/executions": "a page for people who signed in; programs know the ids of theirs",
     "/executions/live": "the stream of that page, in HTML",
     "/inbox": "a page for people who signed in",
-    "/lan": "the same; programs ask /lan.json and /lan/events",
+    "/lan": "the same; programs ask /lan.json",
     "/lan/live": "the stream of that page, in HTML",
     "/executions/{id}/live": "the stream of a page for people who signed in",
     "/executions/{id}/cancel": "a form of that page",
@@ -186,7 +185,7 @@ async def test_every_row_is_described_or_left_out_for_a_reason(client):
     assert described | set(LEFT_OUT) == table(client)
     assert described == set(PATHS)
     assert not set(LEFT_OUT) & set(PATHS)
-    assert {"/mcp", "/search", "/lan.json", "/lan/events", "/lan/certificates", "/lan/revocations"} <= described
+    assert {"/mcp", "/search", "/lan.json", "/lan/certificates", "/lan/revocations"} <= described
 
 
 @pytest.mark.parametrize(
@@ -225,13 +224,6 @@ async def test_a_search_of_the_catalog_is_answered_as_described(client):
 
 def test_the_network_without_an_agent_fits_its_schema():
     fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshotDocument")
-
-
-@pytest.mark.parametrize(("kind", "reason"), [("evicted", "revoked"), ("left", "upgrade"), ("status", "")])
-def test_a_change_of_the_network_says_why_a_skill_is_gone_and_fits_its_schema(kind, reason):
-    told = json.loads(encode_change(LanChange(kind, 1.0, skill=lan_skill(), reason=reason)))
-    assert told.get("reason", "") == reason
-    fitting(told, "LanChangeDocument")
 
 
 def test_the_page_names_the_documents_that_answer_no_preflight():

@@ -57,7 +57,6 @@ BODIES: tuple[dict[str, Any], ...] = (
 #: Routes that are not compared, and why.
 LEFT_OUT = {
     "/metrics": "counts these requests; its numbers of skills are compared below",
-    "/lan/events": "a stream of the local network",
     "/blobs": "keeps what is posted",
 }
 CHANGING = {"date", "ratelimit-remaining", "ratelimit-reset"}

@@ -39,11 +39,11 @@ from skillwire.server.lan.health import GOOD, UNCHECKED
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.adapters.lan.connection_secrets import SceneSecrets
-    from skillwire.model.lan import LanChange, LanSnapshot
+    from skillwire.model.lan import LanSnapshot
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.background import BackgroundTasks
@@ -278,10 +278,6 @@ class LanService:
         """Return the network as our agent knows it; None until it has started."""
         return None if self._agent is None else self._agent.snapshot()
 
-    def listen(self) -> AsyncIterator[LanChange] | None:
-        """Return the changes from now on; None until the agent has started."""
-        return None if self._agent is None else self._agent.listen()
-
     def count(self) -> LanCount | None:
         """Return the metrics of the network; None until the agent has started."""
         if self._agent is None:
@@ -313,10 +309,6 @@ class LanService:
 
         self._catalog.follows.append(wake)
         self._tasks.append(asyncio.create_task(self._live()))
-
-    def close_streams(self) -> None:
-        """End the streams of changes, because the server stops."""
-        self._changes.close()
 
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""

@@ -27,11 +27,10 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.components import Interface, Protocol, Services
-from skillwire.server.execution_responses import until_disconnected
 from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
 from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem, unsatisfiable
-from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
+from skillwire.server.responses import in_pieces, json_response, no_content, run_while_connected, send_pieces
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import (
     GONE,
@@ -43,7 +42,7 @@ from skillwire.server.rpc_methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -302,24 +301,14 @@ class RpcRoute:
             caller = RpcCaller(context.owner, skills, is_stray_page=not is_known)
             answering = self._dispatcher.answer(request, caller, ByteQuota(body))
             if is_lasting(request):
-                await _send_unless_gone(answering, context)
+                task = await run_while_connected(asyncio.create_task(answering), context.receive)
+                if task.cancelled():
+                    context.send.status = GONE
+                else:
+                    await _response(task.result())(context.scope, context.receive, context.send)
             else:
                 await _response(await answering)(context.scope, context.receive, context.send)
         return None
-
-
-async def _send_unless_gone(answering: Coroutine[None, None, bytes | None], context: RequestContext) -> None:
-    making, gone = asyncio.create_task(answering), asyncio.create_task(until_disconnected(context.receive))
-    try:
-        await asyncio.wait({making, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if making.done():
-            await _response(making.result())(context.scope, context.receive, context.send)
-        else:
-            context.send.status = GONE
-    finally:
-        making.cancel()
-        gone.cancel()
-        await asyncio.gather(making, gone, return_exceptions=True)
 
 
 def _response(answer: bytes | None) -> ASGIApp:

@@ -1,10 +1,5 @@
 """The doors of a server on the LAN: who may see what."""
 
-import asyncio
-import json
-import threading
-from typing import Any
-
 import pytest
 from tests.support.console_browser import Browser
 from tests.support.fake_lan_agent import lan_skill, no_network
@@ -14,10 +9,8 @@ from skillwire.cli.lan_view import lan_object
 from skillwire.model.lan import FoundVia, LanMember, LanScene
 from skillwire.server import create_app
 from skillwire.server.lan import service
-from skillwire.server.routes import lan
 
 SECRETS = ("omega-plan", "staff-guide")
-PATHS = ("/lan.json", "/lan/events")
 
 
 async def test_everybody_learns_who_announces_these_skills(serve):
@@ -39,7 +32,6 @@ async def test_without_a_network_it_says_why(serve, monkeypatch, operator):
     await site.until(lambda _: site.lan.trouble)
     answer = await site.get("/.well-known/skill-discovery")
     assert (answer.status, answer.json()["error"]["code"]) == (503, "LAN_UNAVAILABLE")
-    assert (await site.get("/lan/events", operator("operator"))).status == 503
     told = (await site.get("/lan.json", operator("operator"))).json()
     assert told == {"agentId": None, "trouble": "no interface is up that takes multicast", "skills": [], "scenes": []}
 
@@ -48,15 +40,14 @@ async def test_a_server_that_is_not_on_the_lan_has_none_of_it(skills, tmp_path, 
     application = create_app([skills], blobs=tmp_path / "blobs")
     await application.catalog.first(0.0)
     try:
-        for path in (*PATHS, "/.well-known/skill-discovery"):
+        for path in ("/lan.json", "/.well-known/skill-discovery"):
             assert (await Asgi(application).get(path, operator("operator"))).status == 404
     finally:
         await application.shutdown()
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_the_network_is_shown_to_operators_alone(serve, operator, path):
-    site = await serve()
+async def test_the_network_is_shown_to_operators_alone(serve, operator):
+    site, path = await serve(), "/lan.json"
     answer = await site.get(path)
     assert (answer.status, answer.json()["error"]["code"]) == (401, "AUTH_REQUIRED")
     assert "www-authenticate" in answer.fields
@@ -112,130 +103,6 @@ async def test_somebody_who_signed_in_as_an_operator_sees_it(serve, tokens):
         browser = Browser(site.application)
         assert (await browser.sign_in(tokens.issue("ann", scopes=scopes).secret)).status == 303
         assert (await browser.get("/lan.json")).status == status
-
-
-class Reader:
-    """Reads a stream of events from an ASGI application."""
-
-    def __init__(self, site, fields):
-        self._messages: asyncio.Queue[Any] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._text = ""
-        self._task = asyncio.create_task(
-            site.application(site.scope("/lan/events", fields), self._receive, self._messages.put)
-        )
-
-    async def _receive(self):
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def next(self):
-        """Return the name and the document of the next event; None at the end."""
-        async with asyncio.timeout(20):
-            while "\n\n" not in self._text:
-                message = await self._messages.get()
-                if message["type"] == "http.response.start":
-                    assert message["status"] == 200
-                elif not message.get("more_body", False):
-                    return None
-                else:
-                    self._text += message["body"].decode()
-        event, _, self._text = self._text.partition("\n\n")
-        if event.startswith(":"):
-            return await self.next()
-        name, data = event.split("\n")
-        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
-
-    async def go(self):
-        self._gone.set()
-        async with asyncio.timeout(20):
-            await self._task
-
-    async def ended(self):
-        async with asyncio.timeout(20):
-            await self._task
-
-
-async def test_each_change_is_told_as_it_happens(serve, operator):
-    site = await serve()
-    reader = Reader(site, operator("operator"))
-    name, known = await reader.next()
-    assert (name, known["agentId"]) == ("snapshot", "agent-001")
-    site.agent.tell("status", lan_skill(status="UNHEALTHY"))
-    name, change = await reader.next()
-    assert (name, change["kind"], change["skill"]["status"]) == ("change", "status", "UNHEALTHY")
-    assert "reason" not in change
-    site.agent.tell("missed")
-    assert (await reader.next())[0] == "snapshot"
-    await reader.go()
-
-
-async def test_what_happens_while_a_snapshot_is_encoded_is_told_after_it(serve, operator, monkeypatch):
-    site = await serve()
-    site.agent.skills = [lan_skill(status="HEALTHY")]
-    loop = asyncio.get_running_loop()
-    has_begun, may_end = asyncio.Event(), threading.Event()
-    encode = lan.encode_snapshot
-
-    def slow(*known):
-        loop.call_soon_threadsafe(has_begun.set)
-        assert may_end.wait(20), "the loop stands still meanwhile"
-        return encode(*known)
-
-    monkeypatch.setattr(lan, "encode_snapshot", slow)
-    reader = Reader(site, operator("operator"))
-    async with asyncio.timeout(10):
-        await has_begun.wait()
-    site.agent.skills = []
-    site.agent.tell("left", lan_skill())
-    may_end.set()
-    name, known = await reader.next()
-    assert (name, [skill["status"] for skill in known["skills"]]) == ("snapshot", ["HEALTHY"])
-    name, change = await reader.next()
-    assert (name, change["kind"]) == ("change", "left")
-    await reader.go()
-
-
-async def test_the_stream_ends_with_the_server(serve, operator):
-    site = await serve()
-    reader = Reader(site, operator("operator"))
-    await reader.next()
-    site.application.close_streams()
-    await reader.ended()
-    assert (await site.get("/lan/events", operator("operator"))).status == 503
-
-
-async def test_the_stream_ends_with_the_agent(serve, operator):
-    site = await serve()
-    reader = Reader(site, operator("operator"))
-    await reader.next()
-    await site.application.unregister()
-    await reader.ended()
-
-
-async def test_who_may_look_no_more_is_told_nothing_however_much_happens(serve, monkeypatch):
-    monkeypatch.setattr(lan, "_RIGHT_SECONDS", 0.0)
-    site = await serve()
-    parts: asyncio.Queue[Any] = asyncio.Queue()
-    answers = [True, False]
-
-    async def may_look():
-        return answers.pop(0)
-
-    async def stay():
-        await asyncio.Event().wait()
-        return {"type": "http.disconnect"}
-
-    streams = lan.LanStreams(site.lan, heartbeat=3600.0)
-    task = asyncio.create_task(streams.serve(may_look, stay, parts.put))
-    async with asyncio.timeout(20):
-        assert (await parts.get())["status"] == 200
-        assert (await parts.get())["body"].startswith(b"event: snapshot\n")
-        for number in range(3):
-            site.agent.tell("status", lan_skill(f"skill-{number}"))
-        await task
-    assert b"skill-0" in parts.get_nowait()["body"]
-    assert parts.get_nowait() == {"type": "http.response.body", "body": b""}
 
 
 async def test_nothing_of_a_closed_skill_is_told_to_anybody(serve, operator):

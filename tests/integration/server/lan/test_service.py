@@ -147,7 +147,7 @@ async def test_it_says_why_there_is_no_network(serve, monkeypatch):
     site = await serve(failures=[no_network()])
     await site.until(lambda _: site.lan.trouble)
     assert site.lan.trouble == "no interface is up that takes multicast"
-    assert (site.lan.snapshot(), site.lan.count(), site.lan.listen(), site.lan.agent_id) == (None, None, None, "")
+    assert (site.lan.snapshot(), site.lan.count(), site.lan.agent_id) == (None, None, "")
     await site.application.shutdown()
     assert site.agent.left is None
 
@@ -245,7 +245,7 @@ async def test_who_waits_is_told_of_changes_and_of_the_end(serve):
     assert await waiting > before
     waiting = asyncio.create_task(site.lan.changed(await site.lan.changed(-1, 0.0), 20.0))
     await asyncio.sleep(0)
-    site.application.close_streams()
+    await site.application.unregister()
     async with asyncio.timeout(10):
         await waiting
 

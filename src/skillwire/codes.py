@@ -622,11 +622,8 @@ CODES: dict[str, CodeInfo] = {
         "Its source is a git repository, a package or a command; an import runs nothing and fetches no repositories.",
         "Fetch it yourself, and import the folder.", exit_code=None),
     "PLUGIN_WITHOUT_SKILLS": CodeInfo("A plugin has no skills to import",
-        "It has only commands, agents, hooks or servers; or it lists none, and HTTP cannot list folders.",
-        "If it has skills, clone the repository and import its folder.", exit_code=None),
-    "FILES_UNLISTED": CodeInfo("A skill was fetched without a list of its files",
-        "Over HTTP only the files that SKILL.md links to can be found; other files are missing.",
-        "To get every file, clone the repository and import its folder.", exit_code=None),
+        "It has only commands, agents, hooks or servers.",
+        "Nothing, unless it should have some; then report it to the publisher of the marketplace.", exit_code=None),
     # --- searching ---------------------------------------------------------------------------------------
     "QUERY": CodeInfo("The search query is invalid",
         "A parameter is malformed, or exceeds the limits in docs/reference/limits.md.",

@@ -240,8 +240,6 @@ RPC_ANSWER_BYTES = Bound(32 * MIB, "bytes", "of an answer, a whole batch include
 MARKETPLACE_BYTES = Bound(4 * MIB, "bytes", "of a marketplace.json; the largest known one has 130 KiB")
 MARKETPLACE_PLUGINS = Bound(2_000, "plugins", "of a marketplace; the largest known one has 200")
 MARKETPLACE_SKILLS = Bound(5_000, "skills", "that are taken from one marketplace")
-MARKETPLACE_FILES = Bound(2_000, "files", "that are fetched of one marketplace at a URL, each by a request")
-MARKETPLACE_FETCHED_BYTES = Bound(64 * MIB, "bytes", "of all those files")
 CATALOG_SEARCH_BYTES = Bound(16 * KIB, "bytes", "of a POST /search; a query has at most 1,024 characters")
 
 # --- searching -------------------------------------------------------------------------------------------

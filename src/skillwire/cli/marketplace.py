@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.files.skill_folders import write_skill_folder
-from skillwire.adapters.http.sync import SyncDriver
 from skillwire.bridges.marketplace.documents import (
     MARKETPLACE_PATH,
     ListedSkill,
@@ -19,14 +17,12 @@ from skillwire.bridges.marketplace.documents import (
     encode_marketplace,
     is_untouched,
 )
-from skillwire.bridges.marketplace.gather import fetch_skills, gather, marketplace_url
+from skillwire.bridges.marketplace.gather import gather
 from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.folder.files import find_folder_names
 from skillwire.model.access import Access
-from skillwire.model.url import parse_url
-from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,15 +68,14 @@ def command() -> None:
 def import_command(*, output: Output, source: str, target: str, overwrite: bool, dry_run: bool) -> None:
     """Copy the skills of a marketplace or plugin into FOLDER.
 
-    SOURCE is its folder, its marketplace.json, or the URL of either. Nothing is run. Plugins from a git repository, a
-    package or a command are not fetched; a note explains how to fetch each. Over HTTP only files that a skill links to
-    can be found, so a clone is more complete than a URL.
+    SOURCE is its folder or its marketplace.json. Nothing is run. Plugins from a git repository, a package or a command
+    are not fetched; a note explains how to fetch each.
     """
-    gathered = _gather(source)
+    gathered = gather(_root_of(source))
     for finding in gathered.findings:
         output.finding(finding)
     if not gathered.skills:
-        message, fix = "the marketplace has no skill to import", _without_skills(gathered, source)
+        message, fix = "the marketplace has no skill to import", _without_skills(gathered)
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=fix)
     rows: list[ImportedSkill] = []
     failed: dict[str, SkillwireError] = {}
@@ -107,24 +102,21 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         output.hint("next:", f"skillwire check {target}")
 
 
-def _without_skills(gathered: GatheredSkills, source: str) -> str:
+def _without_skills(gathered: GatheredSkills) -> str:
     """Return a fix for a marketplace without skills, based on the findings about its plugins."""
     codes = {finding.code for finding in gathered.findings}
     if "PLUGIN_ELSEWHERE" in codes:
         return "Fetch a plugin as described above, and import its folder."
     if any(finding.level == "error" for finding in gathered.findings):
         return "Fix the errors above in a copy of the folder, and import the copy."
-    if source.startswith(("https://", "http://")):
-        return "Clone its repository and import that folder: over HTTP only listed skills can be found."
     return "Name another folder: the plugins of this one contain no skills."
 
 
-def _gather(source: str) -> GatheredSkills:
+def _root_of(source: str) -> Path:
+    """Return the folder of a marketplace. Raises UsageError."""
     if source.startswith(("https://", "http://")):
-        document = marketplace_url(source)
-        addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow).naming(parse_url(document))
-        with SyncDriver(addresses) as driver:
-            return driver.run(fetch_skills(document))
+        fix = "Clone its repository, and import that folder."
+        raise UsageError("USAGE", "a marketplace is imported from a folder", fix=fix)
     path = Path(os.path.abspath(source))  # noqa: PTH100  # without its dots, and links kept
     if path.is_file():
         if not path.match(MARKETPLACE_PATH):
@@ -133,7 +125,7 @@ def _gather(source: str) -> GatheredSkills:
         path = path.parent.parent
     if not path.is_dir():
         raise UsageError("FOLDER_MISSING", "the folder does not exist", place=SourceLocation(str(path)))
-    return gather(path)
+    return path
 
 
 @command.command("export")

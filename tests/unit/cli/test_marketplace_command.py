@@ -128,3 +128,8 @@ def test_a_broken_skill_stops_an_export(capsys):
     assert export() == 1
     assert "SKILLS_BROKEN" in capsys.readouterr().err
     assert not Path("shop/.claude-plugin").exists()
+
+
+def test_a_marketplace_at_a_url_is_refused_with_what_to_do(capsys):
+    assert run(["marketplace", "import", "https://shop.example/repo", "-o", "x"]) == 2
+    assert "Clone its repository, and import that folder." in capsys.readouterr().err

@@ -1,21 +1,16 @@
-"""The skills of a marketplace in a folder or at a URL, each read leniently and once.
+"""The skills of a marketplace in a folder, each read leniently and once.
 
 A folder is a marketplace when it has ``.claude-plugin/marketplace.json``; one with ``.claude-plugin/plugin.json``,
-``skills/`` or a ``SKILL.md`` is a plugin and counts as a marketplace of one. Over HTTP no folder can be listed, so only
-skills named in entries or in a ``plugin.json`` are fetched: the ``SKILL.md``, and linked files, one Markdown file after
-another. Files without a link are missing, which is reported with each skill; a clone of the repository has all.
+``skills/`` or a ``SKILL.md`` is a plugin and counts as a marketplace of one.
 
 Trust: folders and documents are hostile. Paths are checked before use; links may lead to other places of the
-marketplace only, and within a skill to that skill only (:mod:`skillwire.folder.files`). Every URL stays below the
-marketplace's; files, bytes and skills are bounded.
+marketplace only, and within a skill to that skill only (:mod:`skillwire.folder.files`). The skills are bounded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire import limits
 from skillwire.bridges.marketplace.documents import (
@@ -30,22 +25,17 @@ from skillwire.bridges.marketplace.documents import (
     read_marketplace,
     read_plugin_skills,
 )
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError, ValidationError
+from skillwire.errors import SkillwireError, SourceLocation, StorageError, ValidationError
 from skillwire.folder.files import SKILL_MD
-from skillwire.folder.lint.text import linked_paths
-from skillwire.folder.load import check_files, check_folder
+from skillwire.folder.load import check_folder
 from skillwire.model.skill import FileContent, is_skill_name
-from skillwire.model.url import parse_url, resolve_url
-from skillwire.trust.paths import check_path
-from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from skillwire.folder.load import CheckedFolder
     from skillwire.model.skill import Finding
-    from skillwire.wire.exchange import Flow
 
 
 class GatheredSkill(NamedTuple):
@@ -79,19 +69,6 @@ class GatheredSkills:
             message = f"{name} of plugin {plugin.name!a} is not taken: {other.place} has the name already"
             self.findings.append(note("SKILL_CONFLICT", message, place))
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further skill is taken."""
-        return len(self.skills) >= limits.MARKETPLACE_SKILLS
-
-    def pass_over(self, plugin: Plugin, source: str) -> bool:
-        """Whether ``plugin`` is elsewhere, which is then reported."""
-        if not isinstance(plugin.source, ExternalPlugin):
-            return False
-        message = f"plugin {plugin.name!a} was not fetched: its source is of kind {plugin.source.kind!a}"
-        self.findings.append(note("PLUGIN_ELSEWHERE", message, source, plugin.source.advice))
-        return True
-
 
 def gather(root: Path) -> GatheredSkills:
     """Return the skills of the marketplace or plugin in the folder ``root``.
@@ -106,10 +83,12 @@ def gather(root: Path) -> GatheredSkills:
         marketplace = Marketplace(root.name, (Plugin(root.name, ""),), ())
     else:
         raise ValidationError("MARKETPLACE_FORM", f"there is no {MARKETPLACE_PATH}", place=SourceLocation(str(root)))
-    source = str(document)
     gathered = GatheredSkills(marketplace.name, len(marketplace.plugins), findings=list(marketplace.findings))
     for plugin in marketplace.plugins:
-        if not gathered.pass_over(plugin, source):
+        if isinstance(plugin.source, ExternalPlugin):
+            message = f"plugin {plugin.name!a} was not fetched: its source is of kind {plugin.source.kind!a}"
+            gathered.findings.append(note("PLUGIN_ELSEWHERE", message, str(document), plugin.source.advice))
+        else:
             _gather_plugin(root, plugin, gathered)
     return gathered
 
@@ -122,7 +101,7 @@ def _gather_plugin(root: Path, plugin: Plugin, gathered: GatheredSkills) -> None
         gathered.findings.append(note("PLUGIN_FORM", f"plugin {plugin.name!a}: {error.message}", str(root / base)))
         return
     for place in places:
-        if gathered.is_full:
+        if len(gathered.skills) >= limits.MARKETPLACE_SKILLS:
             message = f"more than {limits.MARKETPLACE_SKILLS} skills; the others are not taken"
             gathered.findings.append(note("LIMIT_ENTRIES", message, str(root)))
             return
@@ -180,113 +159,3 @@ def _read(path: Path) -> bytes:
         raise StorageError(
             "STORAGE", f"{path} cannot be read: {error.strerror}", place=SourceLocation(str(path))
         ) from error
-
-
-_OK: Final = 200
-_ABSENT: Final = frozenset({404, 410})
-
-
-def marketplace_url(url: str) -> str:
-    """Return the URL of the marketplace document at or below ``url``. Raises ValidationError (``URL``)."""
-    parsed = parse_url(url)
-    if parsed.path.endswith(".json"):
-        return str(parsed)
-    return str(parsed._replace(path=f"{parsed.path.rstrip('/')}/{MARKETPLACE_PATH}", query=None))
-
-
-def fetch_skills(url: str) -> Flow[GatheredSkills]:
-    """Fetch the skills of the marketplace whose document is at ``url``.
-
-    Raises FetchError or TrustError from the driver, ``HTTP_STATUS``, NotFoundError (``FILE_NOT_FOUND``), and as
-    :func:`~skillwire.bridges.marketplace.documents.read_marketplace`.
-    """
-    place = _SkillSource(url)
-    data = yield from place.fetch_document(url)
-    if data is None:
-        raise NotFoundError("FILE_NOT_FOUND", "there is no marketplace", place=SourceLocation(url))
-    marketplace = read_marketplace(data, url)
-    gathered = GatheredSkills(marketplace.name, len(marketplace.plugins), findings=list(marketplace.findings))
-    for plugin in marketplace.plugins:
-        if gathered.pass_over(plugin, url):
-            continue
-        try:
-            yield from place.fetch_plugin(plugin, gathered)
-        except SkillwireError as error:
-            gathered.findings.append(note("PLUGIN_FORM", f"plugin {plugin.name!a}: {error.message}", url))
-    return gathered
-
-
-class _SkillSource:
-    """Where a marketplace is, and how much of it may still be fetched."""
-
-    def __init__(self, url: str) -> None:
-        parsed = parse_url(url)
-        path = parsed.path.removesuffix(f"/{MARKETPLACE_PATH}")
-        # A document of another name is at the root of its marketplace.
-        self._root = parsed._replace(path=f"{path if path != parsed.path else path.rpartition('/')[0]}/", query=None)
-        self._files = int(limits.MARKETPLACE_FILES)
-        self._bytes = int(limits.MARKETPLACE_FETCHED_BYTES)
-
-    def fetch_document(self, url: str, max_bytes: int = limits.MARKETPLACE_BYTES) -> Flow[bytes | None]:
-        """Fetch one file; None when it is not there."""
-        if self._files <= 0 or self._bytes <= 0:
-            raise FetchError("LIMIT_ENTRIES", "no more is fetched of this marketplace", place=SourceLocation(url))
-        self._files -= 1
-        response = yield from fetch(HttpRequest(url, max_bytes=min(max_bytes, self._bytes)))
-        self._bytes -= len(response.body)
-        if response.status in _ABSENT:
-            return None
-        if response.status != _OK:
-            raise FetchError("HTTP_STATUS", f"the server answered {response.status}", place=SourceLocation(url))
-        return response.body
-
-    def fetch_plugin(self, plugin: Plugin, gathered: GatheredSkills) -> Flow[None]:
-        """Fetch the skills that a plugin names."""
-        base = join(str(plugin.source))
-        data = yield from self.fetch_document(self._url(join(base, PLUGIN_PATH)))
-        own = read_plugin_skills(data, self._url(join(base, PLUGIN_PATH))) if data is not None else ()
-        found = 0
-        for folder in dict.fromkeys(join(base, listed) for listed in (*plugin.skills, *own)) or (base,):
-            if not gathered.is_full:
-                found += yield from self._fetch_skill(plugin, folder, gathered)
-        if not found:
-            message = f"plugin {plugin.name!a} names no skill that could be fetched; folders cannot be listed over HTTP"
-            gathered.findings.append(note("PLUGIN_WITHOUT_SKILLS", message, self._url(base)))
-
-    def _fetch_skill(self, plugin: Plugin, folder: str, gathered: GatheredSkills) -> Flow[int]:
-        source = self._url(folder)
-        skill_md = yield from self.fetch_document(self._url(join(folder, SKILL_MD)), limits.SKILL_MD_BYTES)
-        if skill_md is None:
-            return 0
-        files = {SKILL_MD: FileContent(SKILL_MD, skill_md)}
-        waiting = _linked(files[SKILL_MD])
-        while waiting and len(files) < limits.PUBLISH_FILES:
-            path = waiting.pop(0)
-            if path in files:
-                continue
-            content = yield from self.fetch_document(self._url(join(folder, path)), limits.ARCHIVE_FILE_BYTES)
-            if content is not None:  # a broken link is a finding of its own
-                files[path] = FileContent(path, content)
-                waiting += _linked(files[path])
-        # A skill at the root has no folder to be called after; its frontmatter says the name.
-        name = folder.rpartition("/")[2] or gathered.name
-        gathered.take(plugin, check_files(Path(name), tuple(files.values()), level="lenient"), source)
-        message = f"{name}: its {len(files)} files are those that links lead to"
-        gathered.findings.append(note("FILES_UNLISTED", message, source))
-        return 1
-
-    def _url(self, path: str) -> str:
-        return str(resolve_url(self._root, f"./{quote(path)}" if path else "./"))
-
-
-def _linked(file: FileContent) -> list[str]:
-    """Return the paths of files that a Markdown file links to, without those that could be none of a skill's."""
-    if not file.path.lower().endswith(".md"):
-        return []
-    paths = []
-    for path in dict.fromkeys(linked_paths(file.path, bytes(file.content).decode(errors="replace"))):
-        try:
-            paths.append(check_path(path))
-        except SkillwireError:
-            continue  # it leads out of the skill: the rule about links says so
-    return paths

@@ -103,13 +103,6 @@ def lint_links(content: FolderContent, findings: Findings) -> None:
             page.report("REFERENCE_DEPTH", message, link)
 
 
-def linked_paths(path: str, text: str) -> Iterator[str]:
-    """Yield the paths in the folder that the Markdown file ``path`` links to, as they are written; in code, too."""
-    for link in _links(text):
-        if not _OF_ONE_MACHINE.match(link.target):
-            yield _path_of(path, link.target)
-
-
 class _Page:
     """One Markdown file; its code sections are located when the first doubtful link is met."""
 

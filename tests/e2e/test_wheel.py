@@ -75,7 +75,7 @@ def test_the_installed_program_checks_and_builds_an_example(installed, tmp_path)
 def test_every_module_of_the_wheel_can_be_imported_from_the_locked_versions_alone(installed, tmp_path):
     program = """
 import importlib, pkgutil, skillwire
-extras = {"mcp": (".mcp.", ".mcp_stdio"), "mcp_types": (".mcp.", ".mcp_stdio"), "zeroconf": (".lan.",)}
+extras = {"mcp": (".mcp.",), "mcp_types": (".mcp.",), "zeroconf": (".lan.",)}
 for module in pkgutil.walk_packages(skillwire.__path__, "skillwire."):
     try:
         if not module.name.endswith("__main__"):

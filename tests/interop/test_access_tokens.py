@@ -9,9 +9,8 @@ from tests.support.oidc_provider import JWT_RESOURCE, OPAQUE_RESOURCE, RESOURCE_
 from skillwire import limits
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, TrustError
-from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.oauth import BearerTokens, issuer_policy
-from skillwire.server.configuration import Credentials, OAuth2Settings
+from skillwire.server.configuration import Credentials, Grants, OAuth2Settings
 from skillwire.trust.address import AddressPolicy
 
 pytestmark = pytest.mark.deep

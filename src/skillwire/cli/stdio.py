@@ -65,7 +65,7 @@ def mcp_command(
     from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
 
     require_sdk()
-    from skillwire.server.mcp_stdio import serve_mcp  # noqa: PLC0415  # imports the SDK
+    from skillwire.server.stdio import serve_mcp  # noqa: PLC0415  # imports the SDK
 
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:

@@ -31,7 +31,7 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.executions.inputs import InputRules, OutputRules
+from skillwire.executions.callable_skill import InputRules, OutputRules
 from skillwire.model.execution import CallRecord, ExecutionStatus, Priority, RemoteExecution
 from skillwire.model.skill import Finding
 from skillwire.model.url import is_ipv4, parse_url

@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 from skillwire import limits
 from skillwire.client.calls import CallOptions, PreparedCall, run_seconds
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
-from skillwire.executions.inputs import InputRules
+from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
 from skillwire.model.ref import BLOB

@@ -1,28 +1,210 @@
-"""Callable skills: what a skill promises to its callers, compiled so that calls can be checked by it. Spec: SSP §3.5.
+"""Callable skills: what a skill promises to its callers, compiled so that calls can be checked by it.
 
-It is made once for each version of a skill, because compiling schemas costs a thousand times what a check does.
+It is made once for each version of a skill, because compiling schemas costs a thousand times what a check does. One
+validator per input accepts what fits, as nearly everything does; only what does not fit is validated again to report
+every error. Of a large value only the first error is reported, because a validator collects all of them first, which
+takes seconds for a megabyte. Clients check inputs and outputs by the same rules.
 
 Code that a caller brings (SKP ``run_code``) is a callable skill that is not published. Its code is stored in the row of
 its execution alone, and it gets no network and no secrets. The operator allows all such code or none. Its name and its
 digest are ones that no published skill can have.
+
+Spec: SSP §3.5, §8.3.1. Trust: descriptors and values come from untrusted peers. A dangerous schema is refused; nothing
+is fetched for one, and patterns match in linear time.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from skillwire.errors import ValidationError
-from skillwire.executions.inputs import InputRules, OutputRules
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Skill
 from skillwire.protocols.skill_sharing.messages import AuthType, SkillDescriptor
+from skillwire.protocols.skill_sharing.validation import (
+    Violation,
+    compiled,
+    engine,
+    expected_by,
+    find_unsafe_keywords,
+    input_schema,
+    pointer,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from jsonschema_rs import ValidationError as SchemaError
+
+    from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+
+_MOST_ERRORS: Final = 100
+_MOST_SHOWN: Final = 3  # the others are in the details
+_MESSAGE_LENGTH: Final = 300
+_NO_JSON: Final = "is no JSON value"
+#: So many unknown names are held against the known ones, unless they are longer than this.
+_MOST_GUESSED: Final = 3
+_GUESSED_LENGTH: Final = 64
+#: What weighs more, by its texts and so many bytes for each value in it, is large: only its first error is reported.
+_LARGE: Final = 16 * 1024
+_VALUE_WEIGHT: Final = 16
+#: Keywords that collect all faults of all their branches even where one fault is asked for.
+_BRANCHING: Final = (b'"anyOf":', b'"oneOf":')
+
+
+class InputRules:
+    """A skill's compiled inputs; ``defaults`` must not be changed. Raises ValidationError (``DESCRIPTOR``)."""
+
+    def __init__(self, parameters: Sequence[ParameterDefinition]) -> None:
+        dangers = [
+            danger
+            for position, parameter in enumerate(parameters)
+            for danger in find_unsafe_keywords(parameter.schema or {}, f"/inputs/{position}/schema")
+        ]
+        if dangers:
+            raise _input_error("DESCRIPTOR", "the descriptor must not be used", dangers)
+        self._schemas = {parameter.name: _Schema(input_schema(parameter)) for parameter in parameters}
+        self._fits: dict[str, Callable[[Any], bool]] = {name: one.fits for name, one in self._schemas.items()}
+        self.defaults = {one.name: one.default for one in parameters if one.default is not UNSET}
+        self._holds_containers = any(isinstance(value, dict | list) for value in self.defaults.values())
+        self._required = frozenset(one.name for one in parameters if one.required) - self.defaults.keys()
+
+    def apply(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``inputs`` with missing defaults. Raises ValidationError with all errors in its details."""
+        self.check(inputs)
+        # A skill may change its inputs, which must not change the default of the next call.
+        defaults = deepcopy(self.defaults) if self._holds_containers else self.defaults
+        return {**defaults, **inputs}
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse inputs that the skill does not take; errors as of :meth:`apply`."""
+        fits = self._fits
+        with suppress(KeyError, ValueError):  # no input of the skill, or no value of JSON
+            if self._required <= inputs.keys() and all(fits[name](value) for name, value in inputs.items()):
+                return
+        violations = list(islice(self._violations(inputs), _MOST_ERRORS))
+        violations = violations or [Violation("/inputs", _NO_JSON, "JSON", None)]
+        raise _input_error("VALIDATION_ERROR", "the inputs are not what the skill takes", violations)
+
+    def _violations(self, inputs: Mapping[str, Any]) -> Iterator[Violation]:
+        unknown = 0
+        large = _is_large(inputs)
+        for name, value in inputs.items():
+            if (schema := self._schemas.get(name)) is None:
+                unknown += 1
+                yield self._unknown(str(name), value, guess=unknown <= _MOST_GUESSED)
+            else:
+                yield from schema.flaws(value, ("inputs", name), large=large)
+        for name in sorted(self._required - inputs.keys()):
+            yield Violation(pointer(["inputs", name]), "is required", "a value", None)
+
+    def _unknown(self, name: str, value: object, *, guess: bool) -> Violation:
+        is_guessed = guess and len(name) <= _GUESSED_LENGTH
+        close = difflib.get_close_matches(name, self._schemas, n=1) if is_guessed else ()
+        hint = f"; did you mean {close[0]}?" if close else ""
+        names = list(islice(self._schemas, _MOST_ERRORS))
+        path = pointer(["inputs", name[:_MESSAGE_LENGTH]])
+        return Violation(path, f"is no input of this skill{hint}", names, shown(value))
+
+
+class OutputRules:
+    """A skill's compiled output schema; none accepts everything. Raises ValidationError (``DESCRIPTOR``)."""
+
+    def __init__(self, schema: Mapping[str, Any] | UnsetType | None) -> None:
+        if dangers := list(find_unsafe_keywords(schema or {}, "/output/schema")):
+            raise _input_error("DESCRIPTOR", "the descriptor must not be used", dangers)
+        self._schema = _Schema(schema) if schema else None
+
+    def find_flaws(self, value: object) -> list[Violation]:
+        """Return what is wrong with an output, as :meth:`find_flaw` does; of one that is large the first fault."""
+        if self._schema is None:
+            return []
+        return list(islice(self._schema.flaws(value, ("output",), large=_is_large(value)), _MOST_ERRORS))
+
+    def find_flaw(self, value: object) -> Violation | None:
+        """Return the first thing that is wrong with an output, its path below ``/output``; None when it fits."""
+        if self._schema is None:
+            return None
+        return next(self._schema.flaws(value, ("output",), large=True), None)
+
+
+class _Schema:
+    """A schema, compiled, and asked no more than a value's size allows."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._validator = compiled(schema)
+        self.fits: Callable[[Any], bool] = self._validator.is_valid
+        encoded = msgspec.json.encode(schema)
+        self._is_branching = any(keyword in encoded for keyword in _BRANCHING)
+
+    def flaws(self, value: object, before: tuple[str, ...], *, large: bool) -> Iterator[Violation]:
+        """Yield what is wrong with a value that stands at ``before``; if it counts as ``large``, one flaw at most."""
+        try:
+            if self.fits(value):
+                return
+            if not large:
+                for error in islice(self._validator.iter_errors(value), _MOST_ERRORS):
+                    yield _violation(error, before)
+            elif self._is_branching and _is_large(value):
+                yield Violation(pointer(before), "does not fit its schema", None, shown(value))
+            elif (first := self._first(value)) is not None:
+                yield _violation(first, before)
+        except (ValueError, TypeError):  # not from JSON: an object of Python's, or nested deeper than anything is read
+            yield Violation(pointer(before), _NO_JSON, "JSON", None)
+
+    def _first(self, value: object) -> SchemaError | None:
+        try:
+            self._validator.validate(value)
+        except engine().ValidationError as error:
+            return cast("SchemaError", error)
+        return None
+
+
+def _violation(error: SchemaError, before: tuple[str, ...]) -> Violation:
+    path, kind = [*before, *error.instance_path], error.kind
+    message, expected = error.message[:_MESSAGE_LENGTH], expected_by(error)
+    if kind.name == "required":
+        missing = str(getattr(kind, "property", ""))
+        return Violation(pointer([*path, missing]), "is required", "a value", None)
+    if kind.name == "type":
+        message = f"must be of type {expected}"
+    elif kind.name == "enum":
+        message = "must be equal to one of the allowed values"
+    return Violation(pointer(path), message, shown(expected), shown(error.instance))
+
+
+def _is_large(value: object) -> bool:
+    """Return whether a value is too large to report every error."""
+    weight, left = 0, [value]
+    while left:
+        one = left.pop()
+        weight += _VALUE_WEIGHT + (len(one) if isinstance(one, str | list | dict) else 0)
+        if weight > _LARGE:
+            return True
+        if isinstance(one, dict):
+            left.extend(one)
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+    return False
+
+
+def _input_error(code: str, why: str, violations: Iterable[Violation]) -> ValidationError:
+    errors = list(islice(violations, _MOST_ERRORS))
+    told = "; ".join(f"{violation.path} {violation.message}" for violation in errors[:_MOST_SHOWN])
+    more = f" (and {len(errors) - _MOST_SHOWN} more)" if len(errors) > _MOST_SHOWN else ""
+    details = {"errors": [violation._asdict() for violation in errors]}
+    return ValidationError(code, f"{why}: {told}{more}", details=details)
 
 
 _MS: Final = 1000

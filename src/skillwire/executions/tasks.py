@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, UsageError
-from skillwire.executions.inputs import OutputRules
+from skillwire.executions.callable_skill import OutputRules
 from skillwire.executions.task_form import field_mismatch
 from skillwire.model.execution import Claim, Execution, ExecutionQuery, ExecutionStatus, Failure, Moment
 

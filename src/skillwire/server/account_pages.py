@@ -42,8 +42,8 @@ from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes.registry_requests import request_id_of
-from skillwire.web.account_page import LIFETIMES, ShownAccount, Step, account_page, step_page
 from skillwire.web.environment import notice_page
+from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

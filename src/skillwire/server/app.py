@@ -529,7 +529,7 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
     """Return the authentication by the configuration and the tokens in the state folder."""
     if settings.oauth2 is None:
         return Authentication(settings, open_tokens, base_url=base_url)
-    from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # few servers have one
+    from skillwire.server.auth.oauth import BearerTokens, OidcSignIn, issuer_policy  # noqa: PLC0415  # few servers have one
 
     addresses = issuer_policy(AddressPolicy(), settings.oauth2)
     driver = AsyncDriver(addresses)
@@ -537,7 +537,5 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
     bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials, base_url=base_url)
     sign_in = None
     if settings.oauth2.sign_in and credentials is not None:
-        from skillwire.server.auth.oidc import OidcSignIn  # noqa: PLC0415  # same
-
         sign_in = OidcSignIn(settings.oauth2, credentials, driver, addresses)
     return Authentication(settings, open_tokens, bearer=bearer, driver=driver, sign_in=sign_in, base_url=base_url)

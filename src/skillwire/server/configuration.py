@@ -21,22 +21,23 @@ from urllib.parse import quote_plus
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
+from skillwire.model.access import EVERY_SKILL
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import flag, integer, read_discovery, text
 from skillwire.resolver.settings import choice_of
-from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from skillwire.model.execution import AllowedCallers
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.auth.access_token import AccessClaims
 
 _COUNT_MAX: Final = 1_000_000
 _HOUR: Final = 3600.0
@@ -78,6 +79,39 @@ class OAuth2Settings:
     sign_in: str = ""
     allow_untyped: bool = False
     scopes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+SCOPE_PREFIX: Final = "skill:"
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The table ``[grants]``: subject, client or scope of the issuer → names of skills, ``*`` for all.
+
+    A scope ``skill:NAME`` opens the skill of this name too, ``skill:*`` all of them **[ours]**; a package of a registry
+    is opened by ``skill:NAMESPACE/NAME`` alone, since each namespace may have one of the name.
+    """
+
+    subjects: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    clients: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    scopes: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, claims: AccessClaims) -> frozenset[str]:
+        """Return the skills that are open to a caller with a token with these claims."""
+        rows = [(self.subjects, claims.subject), (self.clients, claims.client_id)]
+        rows += [(self.scopes, scope) for scope in claims.scopes]
+        return skills_of(claims.scopes).union(*(table.get(name, ()) for table, name in rows if name is not None))
+
+    def scopes_for(self, skill: str) -> list[str]:
+        """Return the scopes that open the skill of this name, ours first."""
+        configured = (scope for scope, skills in self.scopes.items() if skill in skills or EVERY_SKILL in skills)
+        return [f"{SCOPE_PREFIX}{skill}", *sorted(configured)]
+
+
+def skills_of(scopes: Collection[str]) -> frozenset[str]:
+    """Return the names of the skills that scopes of the form ``skill:NAME`` open."""
+    names = (scope.removeprefix(SCOPE_PREFIX) for scope in scopes if scope.startswith(SCOPE_PREFIX))
+    return frozenset(name for name in names if is_grant(name))
 
 
 @dataclass(frozen=True, slots=True)

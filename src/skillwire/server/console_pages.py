@@ -49,15 +49,21 @@ from skillwire.server.problems import ProblemError
 from skillwire.server.sessions import Sessions
 from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
+    TRAYS,
     Filters,
     ListedExecutions,
     ShownExecution,
+    ShownTask,
+    TaskList,
+    Tray,
     execution_page,
     executions_page,
+    inbox_page,
     read_filters,
+    read_typed,
+    task_page,
 )
 from skillwire.web.lan_page import lan_page, read_lan_filters
-from skillwire.web.task_page import TRAYS, ShownTask, TaskList, Tray, inbox_page, read_typed, task_page
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping

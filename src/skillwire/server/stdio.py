@@ -7,6 +7,8 @@ protocol alone; everything else that is printed goes to standard error.
 JSON-RPC **[ours]**: a line is a document, in and out. Requests are answered as they are ready, in any order, so that a
 list does not wait for a run. The session ends when its input has ended and every request is answered, or at once when
 the client stops reading. Spec: JSON-RPC 2.0; specs §4.
+
+MCP: the same folders for the MCP host that started this process. Its SDK takes a second to import.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
 from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.mcp_backend import McpCaller, MissingPins, check_pins, log_left_out, make_mcp_backend
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
@@ -153,3 +156,34 @@ class StdioSession:
                 await self._write(answer + b"\n")
         finally:
             body.release()
+
+
+def serve_mcp(
+    folders: Sequence[str], configuration: ServerConfiguration, pins: Sequence[str], *, publisher: str
+) -> None:
+    """Serve MCP for ``folders`` until the input ends, or a signal; ``pins`` are tools beside the configured."""
+    named = check_pins([*configuration.mcp.pins, *pins])
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    run_local(serve_mcp_stdio(parts, named))
+
+
+async def serve_mcp_stdio(parts: Components, pins: Sequence[str]) -> None:
+    """Answer an MCP host with the skills of ``parts``."""
+    from skillwire.bridges.mcp import server  # noqa: PLC0415  # imports the SDK
+
+    catalog, backend = parts.catalog, make_mcp_backend(parts)
+
+    async def caller() -> McpCaller:
+        return McpCaller(*await load_local(parts), OWNER, backend)
+
+    async def log_first() -> None:
+        if (revision := await catalog.first()) is not None:
+            await asyncio.to_thread(log_left_out, revision)
+
+    catalog.prepares.append(MissingPins(pins).log)
+    async with started(parts):
+        logging = asyncio.create_task(log_first())
+        try:
+            await server.serve_stdio(server.make_server(caller, pins=pins))
+        finally:
+            logging.cancel()

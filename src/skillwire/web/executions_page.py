@@ -1,26 +1,29 @@
-"""The list of executions for operators (``?status=failed&skill=csv-profile&after=CURSOR``), and the page of one.
+"""The pages of executions: their list and the page of one, and of those for people, the inbox and the page of a task.
 
-A page shows the status of an execution, its timeline, its inputs and its output. The list and the page each have a part
-that is live.
+The list is for operators: ``?status=failed&skill=csv-profile&after=CURSOR``. A page shows the status of an execution,
+its timeline, its inputs and its output. The lists and the page of an execution each have a part that is live.
+
+The form of a task comes from the schema of the output (:mod:`skillwire.executions.task_form`). Typed values are kept
+when they do not fit, and each error is shown at its field, or above the form.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.executions.tasks import person_name
+from skillwire.executions.task_form import Field, form_of
+from skillwire.executions.tasks import holder_of, person_name, read_task
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
-from skillwire.web.environment import render
-from skillwire.web.labels import STATUSES, Instant, duration_text, event_label, past
+from skillwire.web.environment import STATUSES, Instant, duration_text, event_label, past, render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from skillwire.model.execution import Execution, FoundExecutions
+    from skillwire.model.execution import Execution, FoundExecutions, TaskOwner
     from skillwire.web.environment import Frame
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
@@ -194,3 +197,156 @@ def steps(execution: Execution, now: float) -> list[Step]:
 
 def _percent(at: float, begin: float, end: float) -> float:
     return 0.0 if end <= begin else min(max((at - begin) / (end - begin), 0.0), 1.0) * _WHOLE
+
+
+#: ``open`` for anyone to claim, ``mine``, ``others``: claimed by another person, ``ended``.
+Tray = Literal["open", "mine", "others", "ended"]
+TRAYS: Final[Mapping[Tray, str]] = {"open": "Open", "mine": "Mine", "others": "With others", "ended": "Ended"}
+_EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
+    "open": ("No task waits for a person.", "One appears here as soon as a skill that asks people is called."),
+    "mine": ("You have no task.", "Claim one of those that are open: it is yours then, until you hand it in."),
+    "others": ("No other person has a task.", "What others have claimed appears here."),
+    "ended": ("No task has ended yet.", "What was handed in, declined or not done in time appears here."),
+}
+
+
+class TaskList(NamedTuple):
+    """The tasks of one tray, the number in each open tray, the callers' names; ``after`` is the next page's cursor."""
+
+    tray: Tray
+    tasks: Sequence[Execution]
+    counts: Mapping[TaskOwner, int]
+    names: Mapping[str, str]
+    now: float
+    after: str | None = None
+    is_first: bool = True
+    notice: str = ""
+
+
+def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
+    """Return the page as HTML; with ``part`` only what changes while the page is open."""
+    values: dict[str, Any] = {
+        "tasks": tasks,
+        "trays": [(tray, label, None if tray == "ended" else tasks.counts[tray]) for tray, label in TRAYS.items()],
+        "rows": [(one, read_task(one), holder_of(one), is_urgent(one, tasks.now)) for one in tasks.tasks],
+        "empty": _EMPTY[tasks.tray],
+        "now": tasks.now,
+    }
+    return render("tasks.html" if part else "inbox.html", frame, values)
+
+
+def is_urgent(execution: Execution, now: float) -> bool:
+    """Whether less than a tenth of its time is left."""
+    return not execution.status.is_final and execution.deadline - now < execution.timeout / 10
+
+
+#: Before the names of fields, so that none is taken for one of ours.
+PREFIX: Final = "field:"
+#: More choices than these are a list to open.
+_CHOICES: Final = 6
+#: A text that may be longer has several lines.
+_LONG_LINE: Final = 120
+_HINTS: Final[Mapping[str, str]] = {
+    "date": "Such as 2025-07-01.",
+    "datetime": "In UTC, such as 2025-07-01T12:00:00Z.",
+    "time": "In UTC, such as 12:00:00Z.",
+    "json": "As JSON.",
+    "lines": "One on each line.",
+}
+_MODES: Final[Mapping[str, str]] = {"integer": "numeric", "number": "decimal", "email": "email", "url": "url"}
+_YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
+
+
+class ShownTask(NamedTuple):
+    """A task, what its person typed by field, ``errors`` with path and message; ``notice`` confirms an action."""
+
+    execution: Execution
+    output: bytes | None
+    caller: str
+    worker: str
+    now: float
+    typed: Mapping[str, str] | None = None
+    errors: Sequence[Mapping[str, Any]] = ()
+    reason: str = ""
+    reject_problem: str = ""
+    notice: str = ""
+
+
+def task_page(shown: ShownTask, frame: Frame) -> str:
+    """Return the page as HTML."""
+    execution = shown.execution
+    text = read_task(execution)
+    fields = form_of(text.output)
+    inputs = [_input(index, field, shown) for index, field in enumerate(fields)]
+    if execution.status.is_final:
+        state = "ended"
+    elif execution.worker is None:
+        state = "open"
+    else:
+        state = "mine" if execution.worker == shown.worker else "taken"
+    claims = [event.at for event in execution.timeline if event.what == "claim"]
+    # An error that belongs to no field is shown above the form.
+    others = [error for error in shown.errors if not any(_is_at(field, str(error["path"])) for field in fields)]
+    values: dict[str, Any] = {
+        "shown": shown,
+        "execution": execution,
+        "task": text,
+        "about_inputs": [(str(name), str(about)) for name, about in text.about_inputs.items() if about],
+        "holder": holder_of(execution),
+        "state": state,
+        "claimed": max(claims, default=execution.updated),
+        "is_urgent": is_urgent(execution, shown.now),
+        "form": inputs if state == "mine" else (),
+        "general": [f"{error['path'].removeprefix('/output')} {error['message']}.".lstrip() for error in others],
+        "wrong": [one for one in inputs if one["error"]],
+        "now": shown.now,
+    }
+    return render("task.html", frame, values)
+
+
+def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[Field], dict[str, str]]:
+    """Return the fields of a task, and the untrusted form's value of each; several values are several lines."""
+    fields = form_of(read_task(execution).output)
+    sent: dict[str, list[str]] = {}
+    for name, value in pairs:
+        sent.setdefault(name, []).append(value)
+    return fields, {field.name: "\n".join(sent.get(PREFIX + field.name, ())) for field in fields}
+
+
+def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
+    """Return a field with its widget, choices and value; ``wrong`` and ``summary`` are sentences about its error."""
+    value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
+    choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
+    error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
+    is_picked = field.kind == "date" and not choices and not error  # a picker would not show a wrong text
+    continues_label = error.startswith(("is ", "must "))  # the label of the field is the subject of the sentence
+    return {
+        "field": field,
+        "key": f"field-{index}",
+        "name": PREFIX + field.name,
+        "widget": _widget(field, choices),
+        "choices": choices,
+        "value": value,
+        "chosen": frozenset(value.splitlines()) if field.kind == "lines" else frozenset({value}),
+        "type": "date" if is_picked else "text",
+        "hint": "" if choices or is_picked else _HINTS.get(field.kind, ""),
+        "mode": _MODES.get(field.kind, "text"),
+        "error": error,
+        "wrong": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",
+        "summary": f" {error}." if continues_label else f": {error}.",
+    }
+
+
+def _is_at(field: Field, path: str) -> bool:
+    """Whether an error concerns a field: its value, or something within it."""
+    return path == field.pointer or (path.startswith(f"{field.pointer}/") and field.kind in {"json", "lines"})
+
+
+def _widget(field: Field, choices: Sequence[tuple[str, str]]) -> str:
+    if field.kind == "lines":
+        return "several" if choices else "lines"
+    if choices:
+        return "choices" if len(choices) <= _CHOICES else "list"
+    if field.kind == "text" and (field.maximum is None or field.maximum > _LONG_LINE):
+        return "lines"
+    return "code" if field.kind == "json" else "line"

@@ -1,15 +1,15 @@
-"""The pages of a registry's packages: a package at one of its versions, a difference, a publisher, and all publishers.
+"""The pages of a registry: a package at one of its versions, a difference, publishers, and accounts.
 
 A package's page is that of a skill with what a registry adds: states with their reasons, versions, dependencies and
 downloads. Its address ends with ``NAME`` for the latest version, and with ``NAME@VERSION`` for any, so relative links
-lead from both to the same places.
+lead from both to the same places. An account has its tokens and namespaces, and steps make one or grant a login.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -19,14 +19,16 @@ from skillwire.folder.differences import compare_files
 from skillwire.folder.review import KINDS, compare_reviews, review_files
 from skillwire.model.package import Status, read_package_name
 from skillwire.model.skill import FileContent
+from skillwire.registry.accounts import grantable_scopes
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
 from skillwire.web.public_pages import SkillAddresses, hit, skill_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from skillwire.folder.differences import DiffLine
+    from skillwire.model.access import DeviceLogin, Token
     from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role
     from skillwire.ports import BlobStore
     from skillwire.web.environment import Frame
@@ -181,3 +183,73 @@ def publishers_page(namespaces: Sequence[Namespace], after: str | None, now: flo
     """Return a page of the publishers."""
     rows = [(one, proof_text(one)) for one in namespaces]
     return render("publishers.html", frame, {"rows": rows, "after": after, "now": now})
+
+
+_DAY: Final = 86_400.0
+#: The lifetimes of a token that forms offer: value → label, and seconds.
+LIFETIMES: Final[Mapping[str, tuple[str, float | None]]] = {
+    "1": ("After 1 day", _DAY),
+    "30": ("After 30 days", 30 * _DAY),
+    "90": ("After 90 days", 90 * _DAY),
+    "365": ("After 1 year", 365 * _DAY),
+    "none": ("Never", None),
+}
+#: What scopes mean, in the order in which forms offer them.
+SCOPES: Final[Mapping[str, str]] = {
+    "read": "Read what is not public",
+    "publish": "Publish and yank",
+    "admin": "Everything of the account",
+}
+#: ``enter`` asks for a code, ``confirm`` for a decision; ``set-up`` makes the first operator, if there
+#: is none yet, ``new`` an account.
+Step = Literal["enter", "confirm", "approved", "refused", "set-up", "has-operator", "new", "failed"]
+
+
+class ShownAccount(NamedTuple):
+    """An account with its valid tokens, newest first, and namespace → role; ``secret`` is that of a new token."""
+
+    account: str
+    is_operator: bool
+    tokens: Sequence[Token]
+    namespaces: Mapping[str, Role]
+    now: float
+    notice: str = ""
+    problem: str = ""
+    secret: str = ""
+
+
+def account_page(shown: ShownAccount, frame: Frame) -> str:
+    """Return the page of an account."""
+    return render("account.html", frame, {"shown": shown, "scopes": SCOPES, "lifetimes": LIFETIMES})
+
+
+def step_page(
+    step: Step,
+    frame: Frame,
+    *,
+    problem: str = "",
+    typed: str = "",
+    login: DeviceLogin | None = None,
+    own: Collection[str] = (),
+    namespaces: Sequence[str] = (),
+) -> str:
+    """Return the page of a step: what was ``typed`` or is proposed, and the login to decide about.
+
+    The page offers what a session with the scopes ``own`` can give. The token can be limited to one of the
+    ``namespaces``, or of those that the session is limited to, unless the program asked for some.
+    """
+    asked = login.scopes if login else ()
+    given = grantable_scopes(own, asked)
+    bounds = [scope.partition(":")[2] for scope in sorted(own) if scope not in SCOPES]
+    values = {
+        "scopes": {scope: meaning for scope, meaning in SCOPES.items() if scope in given},
+        "limited": [scope.partition(":")[2] for scope in given if scope not in SCOPES],
+        "lacking": [scope for scope in asked if scope not in given],
+        "is_bound": bool(bounds),
+        "step": step,
+        "problem": problem,
+        "typed": typed,
+        "login": login,
+        "namespaces": bounds or namespaces,
+    }
+    return render("account_step.html", frame, {**values, "lifetimes": LIFETIMES})

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.invoking import failing, write_action
 
-from skillwire.executions.inputs import OutputRules
+from skillwire.executions.callable_skill import OutputRules
 from skillwire.model.execution import ExecutionSettings, Outcome
 from skillwire.server import worker
 

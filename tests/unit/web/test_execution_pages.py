@@ -13,8 +13,7 @@ from skillwire import limits
 from skillwire.executions.states import Transition
 from skillwire.model.execution import Event, ExecutionStatus, Failure, Reason
 from skillwire.model.skill import ExecutorKind
-from skillwire.web.executions_page import Filters, read_filters, steps
-from skillwire.web.labels import (
+from skillwire.web.environment import (
     EVENTS,
     EXECUTORS,
     REASONS,
@@ -27,6 +26,7 @@ from skillwire.web.labels import (
     status_label,
     status_look,
 )
+from skillwire.web.executions_page import Filters, read_filters, steps
 
 NOW = 1_750_000_000.0
 

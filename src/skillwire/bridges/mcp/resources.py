@@ -3,16 +3,20 @@
 Clients without the extension find skills by ``skill://index.json`` or in ``resources/list``, where each skill has its
 ``SKILL.md``; other files are read by URI. A cursor holds the last name of the previous page, so a change between two
 pages neither repeats nor omits an unchanged skill.
+
+Bytes are text where they are UTF-8, else base64. A blob's id is the URI of its resource, so its owner reads it like any
+other resource. An input that takes a blob states it in the tool's schema, because JSON types have only text.
 Spec: MCP Skills "Resource Mapping", "Reading Skill Content"; MCP Resources.
 """
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from bisect import bisect_right
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from mcp.server.caching import CacheHint
@@ -20,32 +24,36 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    BlobResourceContents,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ReadResourceResult,
     Resource,
+    ResourceLink,
     ResourceTemplate,
     TextResourceContents,
 )
 
 from skillwire import limits
-from skillwire.bridges.mcp.blobs import BLOB_TEMPLATE, contents_of, find_blob, is_blob_uri, mime_type, plain
 from skillwire.bridges.mcp.caller import Blob
 from skillwire.bridges.mcp.entries import INDEX_URI, SKILL_MD, TEMPLATE, find_target, index_of, limit_exceeded, uri_of
-from skillwire.errors import SkillwireError
+from skillwire.errors import DecodeError, NotFoundError, SkillwireError
+from skillwire.folder.manifest import read_manifest
+from skillwire.model.execution import PREFIX
 from skillwire.model.search import seal, unseal
 from skillwire.model.skill import is_skill_name
-from skillwire.protocols.agent_skills.messages import JSON
+from skillwire.protocols.agent_skills.messages import JSON, media_type
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mcp.server.context import ServerRequestContext
-    from mcp_types import BlobResourceContents, PaginatedRequestParams, ReadResourceRequestParams
+    from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
 
     from skillwire.bridges.mcp.caller import McpSkills
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill, SkillFile
+    from skillwire.protocols.skills_rpc.messages import RunResult
 
 
 def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str | None]:
@@ -220,3 +228,69 @@ def _encoded(uri: str, kind: str, content: bytes) -> tuple[TextResourceContents 
 
 def _encoded_index(catalog: Catalog) -> bytes:
     return msgspec.json.encode(index_of(catalog.skills.values()).decode("utf-8"))
+
+
+def plain(kind: str) -> str:
+    """Return a media type without parameters: texts are text in JSON anyway."""
+    return kind.partition(";")[0]
+
+
+def mime_type(path: str) -> str:
+    """Return the media type of a file."""
+    return plain(media_type(path))
+
+
+def contents_of(uri: str, kind: str, content: bytes) -> TextResourceContents | BlobResourceContents:
+    """Return the contents of a resource: text if the bytes are exactly UTF-8, else base64."""
+    if kind.startswith("text/") or kind == JSON:
+        try:
+            return TextResourceContents(uri=uri, mime_type=kind, text=content.decode("utf-8"))
+        except UnicodeDecodeError:
+            pass
+    return BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(content).decode("ascii"))
+
+
+BLOB_TEMPLATE: Final = ResourceTemplate(
+    uri_template=f"{PREFIX}{{sha256}}",
+    name="blob",
+    title="A blob of yours",
+    description="What you handed in, or a skill that you called left, by its id.",
+)
+_ID_PATTERN: Final = f"^{PREFIX}[0-9a-f]{{64}}$"
+_WANTED: Final = "The id of a blob, as create_blob, POST /blobs or output_blobs give it."
+
+
+def is_blob_uri(uri: str) -> bool:
+    """Whether a URI is that of a blob."""
+    return uri.startswith(PREFIX)
+
+
+async def find_blob(uri: str, caller: McpSkills) -> Blob:
+    """Return a blob of ``caller``. Raises MCPError (-32602) if it does not exist or is too large for MCP."""
+    try:
+        return await caller.find_blob(uri)
+    except (NotFoundError, DecodeError) as error:
+        raise MCPError(INVALID_PARAMS, error.message, {"uri": uri}) from None
+
+
+def links_of(run: RunResult) -> list[ResourceLink]:
+    """Return links to the blobs that a run left."""
+    return [
+        ResourceLink(uri=one.blob_id, name=one.name or one.blob_id, mime_type=plain(one.kind), size=one.size_bytes)
+        for one in run.output_blobs
+    ]
+
+
+async def blob_inputs(skill: Skill, caller: McpSkills) -> frozenset[str]:
+    """Return the names of those inputs of a skill that take a blob, which only code can read."""
+    manifest = skill.find_file("skill.toml")
+    if manifest is None or skill.action is None or skill.action.executor != "python":
+        return frozenset()
+    inputs = read_manifest(await caller.read(manifest.digest))[0].inputs
+    return frozenset(name for name, one in inputs.items() if one.input_type == "blob")
+
+
+def blob_schema(own: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an input that takes a blob, extending ``own``."""
+    described = " ".join(filter(None, (own.get("description"), _WANTED)))
+    return {"type": "string", "pattern": _ID_PATTERN, **own, "description": described}

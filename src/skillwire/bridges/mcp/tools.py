@@ -30,10 +30,9 @@ from mcp_types import (
 from msgspec import UNSET, Meta, Struct
 
 from skillwire import limits
-from skillwire.bridges.mcp.blobs import blob_inputs, blob_schema, contents_of, links_of, mime_type
 from skillwire.bridges.mcp.caller import Running
 from skillwire.bridges.mcp.entries import SKILL_MD, frontmatter_of, skill_md_of, uri_of
-from skillwire.bridges.mcp.resources import hint
+from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.protocols.skills_rpc.codec import encode_run

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.registry.packages import Registry
-    from skillwire.server.auth.oauth import BearerTokens
-    from skillwire.server.auth.oidc import OidcSignIn
+    from skillwire.server.auth.oauth import BearerTokens, OidcSignIn
     from skillwire.server.configuration import ServerConfiguration
 
 

@@ -8,9 +8,8 @@ from tests.support.raw_server import RawServer, answer, serving
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError
-from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.oauth import BearerTokens, issuer_policy
-from skillwire.server.configuration import OAuth2Settings
+from skillwire.server.configuration import Grants, OAuth2Settings
 from skillwire.trust.address import AddressPolicy
 
 

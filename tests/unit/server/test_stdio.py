@@ -4,9 +4,9 @@ import pytest
 from tests.support.opened import open_ledger
 from tests.support.publishing import write_skill
 
-from skillwire.server import mcp_stdio
+from skillwire.bridges.mcp import server as bridge
+from skillwire.server import stdio
 from skillwire.server.app import make_components
-from skillwire.server.stdio import started
 
 
 @pytest.mark.parametrize("protocol", ["mcp", "rpc"])
@@ -24,10 +24,10 @@ async def test_process_of_a_host_runs_what_it_accepts_and_looks_for_nothing_else
         seen.append(bool(parts.executions._tasks))
 
     if protocol == "mcp":
-        monkeypatch.setattr(mcp_stdio, "serve_stdio", look)
-        await mcp_stdio._serve(parts, ())
+        monkeypatch.setattr(bridge, "serve_stdio", look)
+        await stdio.serve_mcp_stdio(parts, ())
     else:
-        async with started(parts):
+        async with stdio.started(parts):
             await look()
     assert seen == [False, True]
     assert all(task.done() for task in parts.executions._tasks)

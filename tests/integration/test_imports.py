@@ -82,7 +82,7 @@ def test_no_command_imports_the_server_or_packages_it_can_do_without_before_it_r
     assert not [name for name in modules if name.startswith("skillwire.server")]
 
 
-@pytest.mark.parametrize("part", ["Client", "AsyncClient", "server.app", "executions.inputs"])
+@pytest.mark.parametrize("part", ["Client", "AsyncClient", "server.app", "executions.callable_skill"])
 def test_readers_of_schemas_and_of_yaml_are_imported_with_the_first_document(part):
     program = f"import skillwire; skillwire.{part}" if part[0].isupper() else f"import skillwire.{part}"
     assert not {"jsonschema_rs", "yaml"} & _imported(program)[0]

@@ -15,49 +15,47 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from types import TracebackType
+from typing import Final, NamedTuple, Self
 from weakref import WeakSet, finalize
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import release_lock, state_directory, take_lock
 from skillwire.adapters.files.keys import LanKeys
-from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.adapters.files.lan_trust import LanTrust, load_trust
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
 from skillwire.adapters.lan.probes import SuspectProbes
 from skillwire.adapters.lan.queries import Queries
-from skillwire.adapters.lan.sockets import SystemNetwork, why_none
+from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
-from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustError, ValidationError
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.model.execution import Moment
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch, ProbeRequested, Refused
-from skillwire.protocols.skill_discovery.health import Change, ChangeKind
+from skillwire.protocols.skill_discovery.events import (
+    Acknowledged,
+    NameInUse,
+    NodeEvent,
+    PeerMismatch,
+    ProbeRequested,
+    Refused,
+)
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
+from skillwire.protocols.skill_discovery.identity import Authority, Identity
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
-from skillwire.protocols.skill_discovery.search import every_provider
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.search import StopCondition, every_provider
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_discovery.settings import agent as read_agent_id
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-    from types import TracebackType
-
-    from skillwire.adapters.files.lan_trust import LanTrust
-    from skillwire.adapters.lan.sockets import LinkAddress
-    from skillwire.errors import SkillwireError
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.health import Key
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity
-    from skillwire.protocols.skill_discovery.route_agent import Offer
-    from skillwire.protocols.skill_discovery.search import StopCondition
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.wire.node import Peer
+from skillwire.wire.node import Peer
 
 #: Seconds that goodbyes may take: three of each of 500 skills, one of each of a thousand.
 _GOODBYES_TAKE: Final = 2.5

@@ -17,18 +17,21 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
+from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
-from skillwire.adapters.files.lan_trust import local_authority
+from skillwire.adapters.files.lan_trust import LanTrust, local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.protocols.skill_discovery import renewal as messages
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import (
     RequestedNames,
     belongs,
@@ -43,14 +46,6 @@ from skillwire.trust.certificates import (
 )
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.wire.exchange import HttpRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from skillwire.adapters.files.authority import AuthorityFolder
-    from skillwire.adapters.files.lan_trust import LanTrust
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-
 
 #: Seconds until what failed is tried again, at first and at most; and between two looks at the clock, which may be set.
 _FIRST_PAUSE: Final = 10.0

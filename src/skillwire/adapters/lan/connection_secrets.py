@@ -23,6 +23,7 @@ import ssl
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,24 +31,20 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from skillwire import limits
+from skillwire.adapters.files.lan_trust import LanTrust
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
-from skillwire.model.lan import host_and_port
+from skillwire.model.lan import LanSkill, host_and_port
 from skillwire.protocols.skill_discovery import connection_secrets as messages
 from skillwire.protocols.skill_discovery.dnssd import PATH
-from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key, Standing
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import certificate_pem, is_own, private_pem
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from skillwire.adapters.files.lan_trust import LanTrust
-    from skillwire.model.lan import LanSkill
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
-    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.registry.tokens import Tokens
 
 

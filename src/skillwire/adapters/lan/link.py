@@ -19,29 +19,24 @@ import asyncio
 import errno
 import logging
 import math
+import socket
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from skillwire.adapters.lan.sockets import links
+from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets, SystemNetwork, UdpSockets, links
 from skillwire.errors import ValidationError
+from skillwire.model.execution import Moment
+from skillwire.model.lan import LanSkill
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.messages import Endpoint, Reason
-
-if TYPE_CHECKING:
-    import socket
-    from collections import Counter
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets, SystemNetwork, UdpSockets
-    from skillwire.model.execution import Moment
-    from skillwire.model.lan import LanSkill
-    from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.identity import Key
-    from skillwire.protocols.skill_discovery.messages import HealthStatus
-    from skillwire.protocols.skill_discovery.node import DiscoveryNode
-    from skillwire.protocols.skill_discovery.route_agent import Offer
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.wire.node import Node
+from skillwire.protocols.skill_discovery.events import NodeEvent
+from skillwire.protocols.skill_discovery.identity import Key
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason
+from skillwire.protocols.skill_discovery.node import DiscoveryNode
+from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.wire.node import Node
 
 E = TypeVar("E")
 

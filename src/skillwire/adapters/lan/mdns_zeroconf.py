@@ -13,25 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from zeroconf import Error, IPVersion, RecordUpdateListener, ServiceStateChange
-from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo
+from zeroconf import Error, IPVersion, RecordUpdate, RecordUpdateListener, ServiceStateChange, Zeroconf
+from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.dnssd import SERVICE_TYPES, agent_name, host_name, skill_name
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterable, Sequence
-
-    from zeroconf import RecordUpdate, Zeroconf
-    from zeroconf.asyncio import AsyncZeroconf
-
-    from skillwire.protocols.skill_discovery.dnssd import Instance
-
+from skillwire.protocols.skill_discovery.dnssd import SERVICE_TYPES, Instance, agent_name, host_name, skill_name
 
 _SRV: Final = 33  # the type of such a record in DNS
 #: Seconds in which repeated announcements of an instance are reported once.

@@ -11,16 +11,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.lan.link import Link
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.health import ListedSkill
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from skillwire.adapters.lan.link import Link
-    from skillwire.protocols.skill_discovery.health import ListedSkill
-    from skillwire.wire.exchange import HttpRequest, HttpResponse
+from skillwire.wire.exchange import HttpRequest, HttpResponse
 
 _SECONDS: Final = 1.0
 _AT_ONCE: Final = 32

@@ -13,33 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from skillwire.adapters.lan.connection_secrets import SecretsClient
+from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.probes import Prober
+from skillwire.adapters.lan.view import View
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
+from skillwire.model.execution import Moment
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.model.skill import Finding
-from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import ConnectionInfo, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.events import Discovered, Found, NodeEvent, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.health import Key
+from skillwire.protocols.skill_discovery.messages import (
+    ConnectionInfo,
+    HealthStatus,
+    Register,
+    SceneAnswer,
+    SkillRecord,
+    SkillType,
+)
 from skillwire.protocols.skill_discovery.scenes import MEMBERS
-from skillwire.protocols.skill_discovery.search import one_provider
+from skillwire.protocols.skill_discovery.search import StopCondition, one_provider
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.sources.lan import unreachable_scene, unverified_scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from skillwire.adapters.lan.connection_secrets import SecretsClient
-    from skillwire.adapters.lan.link import Link, Links
-    from skillwire.adapters.lan.view import View
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
-    from skillwire.protocols.skill_discovery.events import Found, NodeEvent
-    from skillwire.protocols.skill_discovery.health import Key
-    from skillwire.protocols.skill_discovery.messages import Register, SceneAnswer, SkillRecord
-    from skillwire.protocols.skill_discovery.search import StopCondition
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-
 
 _LOG: Final = logging.getLogger("skillwire.lan")
 #: Seconds beyond its patience that a query may take on a busy machine.

@@ -14,28 +14,22 @@ import asyncio
 import logging
 import os
 import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from skillwire.adapters.files.atomic import make_folder
+from skillwire.adapters.lan.link import Link
 from skillwire.errors import DecodeError
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.codec import decode, encode
-from skillwire.protocols.skill_discovery.health import ChangeKind
-from skillwire.protocols.skill_discovery.limits import ReplayGuard
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
+from skillwire.protocols.skill_discovery.limits import ReplayGuard, Stream
 from skillwire.protocols.skill_discovery.messages import Profile, Register
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from skillwire.adapters.lan.link import Link
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Change, Key
-    from skillwire.protocols.skill_discovery.limits import Stream
-    from skillwire.protocols.skill_discovery.node import DiscoveryNode
-
+from skillwire.protocols.skill_discovery.node import DiscoveryNode
 
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0

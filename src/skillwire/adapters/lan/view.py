@@ -7,20 +7,15 @@ that. Scenes follow from the listed skills, in the order that all agents compute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
+from skillwire.model.execution import Moment
 from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.health import Change, ChangeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Key, ListedSkill
-    from skillwire.protocols.skill_discovery.messages import Register
-    from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
+from skillwire.protocols.skill_discovery.messages import Register
+from skillwire.protocols.skill_discovery.registry import Registry
 
 
 class View:

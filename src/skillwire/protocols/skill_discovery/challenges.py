@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode, encode_signed
+from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, DiscoverResponse
-from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
+from skillwire.protocols.skill_discovery.scheduling import Outbox, TimerQueue, earliest
+from skillwire.wire.node import Peer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.wire.node import Peer
-
-    Shorter = Callable[[float], Sequence[bytes]]
+Shorter = Callable[[float], Sequence[bytes]]
 
 #: Seconds until a challenge of a challenger is sent again.
 _REPEAT: Final = 0.06

@@ -14,11 +14,12 @@ import base64
 import binascii
 import ipaddress
 import re
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -31,10 +32,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.trust.address import AddressScope, classify, read_address
 from skillwire.trust.guarded_json import load_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Sign = Callable[[bytes], str]
+Sign = Callable[[bytes], str]
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -14,17 +14,15 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
 from skillwire.protocols.skill_discovery.codec import read_identifier
+from skillwire.protocols.skill_discovery.identity import Identity
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.identity import Identity
 
 _CLOCKS_MS: Final = 60_000
 _SOURCE: Final = "connection secret"

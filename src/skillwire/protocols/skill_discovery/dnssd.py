@@ -32,8 +32,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -41,13 +42,8 @@ from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import codec
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
+from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skillwire.protocols.skill_discovery.route_agent import Offer
-
 
 #: Ours first.
 SERVICE_TYPES: Final = ("_agent-skills._tcp.local.", "_ooder-skill._tcp.local.")

@@ -7,16 +7,12 @@ to :meth:`~skillwire.protocols.skill_discovery.node.DiscoveryNode.on_probe`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from skillwire.protocols.skill_discovery.health import Change
-from skillwire.protocols.skill_discovery.identity import Standing
-
-if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.health import ListedSkill
-    from skillwire.protocols.skill_discovery.identity import Judgement
-    from skillwire.protocols.skill_discovery.messages import Message, Outcome, SceneAnswer, SkillRecord
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.health import Change, ListedSkill
+from skillwire.protocols.skill_discovery.identity import Judgement, Standing
+from skillwire.protocols.skill_discovery.messages import Message, Outcome, SceneAnswer, SkillRecord
+from skillwire.wire.node import Peer
 
 
 class VerifiedMessage(NamedTuple):

@@ -16,14 +16,10 @@ and not the skills (:class:`OutageDetector`). Spec: SDP §8; specs §3.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from skillwire.protocols.skill_discovery.messages import HealthStatus
-
-if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.messages import Register
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 HEALTHY, UNHEALTHY = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY
 

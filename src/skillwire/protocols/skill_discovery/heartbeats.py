@@ -9,23 +9,18 @@ others read that they are registered. Spec: SDP §2.2, §8, "retryCount"; specs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Container, Iterable
+from typing import Final
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.health import FALLEN, ChangeKind
+from skillwire.model.execution import Moment
+from skillwire.protocols.skill_discovery.health import FALLEN, Change, ChangeKind, Key
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Heartbeat, Outcome, RegisterAck
-from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, Timer, TimerQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Change, Key
-    from skillwire.protocols.skill_discovery.limits import AmplificationLimit
-    from skillwire.protocols.skill_discovery.registry import Registry
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, Outbox, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Peer
 
 _JITTER: Final = 0.1
 #: Seconds after the first registration: soon, so that a registry that missed it requests one.

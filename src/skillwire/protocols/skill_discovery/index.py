@@ -10,16 +10,12 @@ skill comes, goes, or can no longer be called, and not with a query. Spec: SDP Â
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire.protocols.skill_discovery.health import Key, ListedSkill
-from skillwire.protocols.skill_discovery.messages import HealthStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from skillwire.protocols.skill_discovery.messages import Discover
+from skillwire.protocols.skill_discovery.messages import Discover, HealthStatus
 
 #: Most members of a set that is a tuple.
 _FEW: Final = 8

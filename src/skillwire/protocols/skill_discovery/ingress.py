@@ -15,25 +15,19 @@ import hashlib
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillwire.errors import DecodeError
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import REGISTRATION, challenge_text
+from skillwire.protocols.skill_discovery.challenges import REGISTRATION, Challenges, Pending, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, read_registrant, signed_part
-from skillwire.protocols.skill_discovery.events import NameInUse, PeerMismatch, VerifiedMessage
-from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.limits import Freshness, ReportLimit
+from skillwire.protocols.skill_discovery.events import NameInUse, NodeEvent, PeerMismatch, VerifiedMessage
+from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
+from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Profile
-
-if TYPE_CHECKING:
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.challenges import Challenges, Pending
-    from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.identity import KeyRing
-    from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.scheduling import Outbox
+from skillwire.wire.node import Peer
 
 #: The types that name their signer in ``agent_id``, and the field that says what they are about.
 _ABOUT: Final = {

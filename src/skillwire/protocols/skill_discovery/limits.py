@@ -15,19 +15,15 @@ SDP-amplification, SDP-replay.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, TypeVar
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Final, TypeVar
 
 from skillwire import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from ipaddress import IPv4Network, IPv6Network
-
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Peer
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,40 +11,34 @@ of changes, and members take each change once. Spec: SDP §2 to §5, §8 to §10
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from ipaddress import IPv4Network, IPv6Network
+from random import Random
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.execution import Moment
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges
 from skillwire.protocols.skill_discovery.codec import encode_responses
 from skillwire.protocols.skill_discovery.events import NodeEvent, ProbeRequested, Refused, VerifiedMessage
+from skillwire.protocols.skill_discovery.health import Change, Key
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
-from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
+from skillwire.protocols.skill_discovery.identity import Authority, Identity, KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import Ingress
 from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, ReportLimit
-from skillwire.protocols.skill_discovery.messages import Outcome, Profile
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
 from skillwire.protocols.skill_discovery.scheduling import UNKNOWN_SKILL, Outbox, earliest
 from skillwire.protocols.skill_discovery.search import Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from ipaddress import IPv4Network, IPv6Network
-    from random import Random
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.health import Change, Key
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity
-    from skillwire.protocols.skill_discovery.messages import HealthStatus
-    from skillwire.wire.node import Datagram, Peer
+from skillwire.wire.node import Datagram, Peer
 
 
 class Role(StrEnum):

@@ -15,21 +15,17 @@ checked when it expires and set anew, so a thousand heartbeating skills cost nex
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator
+from typing import Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Health, Key, ListedSkill, Overdue, Trust
 from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
+from skillwire.protocols.skill_discovery.messages import Discover, HealthStatus, Outcome, Register
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from skillwire.protocols.skill_discovery.messages import Discover, Register
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 
 class RegistryQuota:

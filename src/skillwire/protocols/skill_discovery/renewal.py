@@ -12,22 +12,23 @@ without the certified key, so it may go over plain HTTP.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.trust.certificates import RequestedNames, decode_request, encode_request, request_error
+from skillwire.protocols.skill_discovery.identity import Identity
+from skillwire.trust.certificates import (
+    RequestedNames,
+    VerifiedCertificate,
+    decode_request,
+    encode_request,
+    request_error,
+)
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
-
-    from skillwire.protocols.skill_discovery.identity import Identity
-    from skillwire.trust.certificates import VerifiedCertificate
 
 T = TypeVar("T")
 

@@ -10,29 +10,23 @@ would be listed and never found, so it is neither offered nor accepted. Spec: SD
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
+from skillwire.model.execution import Moment
 from skillwire.model.skill import is_version
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import record_fits
-from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.events import Acknowledged, NodeEvent, VerifiedMessage
 from skillwire.protocols.skill_discovery.heartbeats import Heartbeats, KnownRegistries
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
-from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, UNKNOWN_SKILL, Timer, TimerQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
-    from skillwire.protocols.skill_discovery.messages import Endpoint, Reason, Register, SkillType
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Reason, Register, SkillType
+from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, UNKNOWN_SKILL, Outbox, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Peer
 
 
 class SendQueue(dict[str, None]):

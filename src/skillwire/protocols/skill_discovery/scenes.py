@@ -17,26 +17,20 @@ the skills of the scene itself. Spec: SDP §3.3, §4, §8.3, §9.2; specs §3 "S
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.events import SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.health import ChangeKind
+from skillwire.protocols.skill_discovery.events import NodeEvent, SceneJoined, SceneMissing, VerifiedMessage
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneAnswer, SkillInfo
-from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
-    from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
-    from skillwire.protocols.skill_discovery.registry import Registry
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.scheduling import Outbox, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Peer
 
 #: Members in an answer; more would not fit into a datagram.
 MEMBERS: Final = 6

@@ -10,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from random import Random
+from typing import Final, Generic, TypeVar
 
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode_signed
+from skillwire.protocols.skill_discovery.identity import Identity
 from skillwire.protocols.skill_discovery.limits import AmplificationLimit
-from skillwire.protocols.skill_discovery.messages import Challenge, Outcome, RegisterAck
-from skillwire.wire.node import Datagram
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.identity import Identity
-    from skillwire.protocols.skill_discovery.messages import Message, Profile
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.messages import Challenge, Message, Outcome, Profile, RegisterAck
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Datagram, Peer
 
 K = TypeVar("K")
 

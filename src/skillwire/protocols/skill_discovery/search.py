@@ -13,28 +13,22 @@ ones have no end. Trust: sources, and all that they send, are untrusted. Spec: S
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.execution import Moment
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.events import Discovered, Found
+from skillwire.protocols.skill_discovery.challenges import Challenges
+from skillwire.protocols.skill_discovery.events import Discovered, Found, VerifiedMessage
+from skillwire.protocols.skill_discovery.health import Key, ListedSkill
 from skillwire.protocols.skill_discovery.limits import KeysByHost
-from skillwire.protocols.skill_discovery.messages import Discover, HealthStatus
-from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.challenges import Challenges
-    from skillwire.protocols.skill_discovery.events import VerifiedMessage
-    from skillwire.protocols.skill_discovery.health import Key, ListedSkill
-    from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillType
-    from skillwire.protocols.skill_discovery.registry import Registry
-    from skillwire.protocols.skill_discovery.scheduling import Outbox
-    from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-    from skillwire.wire.node import Peer
+from skillwire.protocols.skill_discovery.messages import Discover, DiscoverResponse, Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.scheduling import Outbox, Timer, TimerQueue
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
+from skillwire.wire.node import Peer
 
 #: A skill and its endpoint.
 _RecordKey = tuple[str, "Endpoint"]

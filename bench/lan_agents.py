@@ -143,7 +143,7 @@ def offers(count: int, prefix: str = "skill") -> list[Offer]:
 
 async def _run(arguments: dict[str, Any]) -> None:
     settings = arguments["settings"] | {"interfaces": tuple(arguments["settings"]["interfaces"])}
-    settings["figures"] = DiscoverySettings(**arguments["figures"])
+    settings["discovery"] = DiscoverySettings(**arguments["figures"])
     roles = frozenset(Role(role) for role in arguments["roles"])
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()

@@ -83,7 +83,7 @@ async def main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     first = json.loads(await reader.readline())
     figures = DiscoverySettings(**lists_as_tuples(first["figures"]))
-    settings = LanSettings(**lists_as_tuples(first["settings"]), figures=figures)
+    settings = LanSettings(**lists_as_tuples(first["settings"]), discovery=figures)
     agent = LanAgent(settings, keeps_state=first.get("keeps_state", False))
     servers = await listen({8080, *(one.get("port", 8080) for one in first["offers"])})
     agent.announce(offers_of(first["offers"]))

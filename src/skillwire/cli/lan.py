@@ -162,7 +162,7 @@ class _View:
         self.stopped = asyncio.Event()
         self._output = output
         self._agent = agent
-        self._patience = settings.figures.patience
+        self._patience = settings.discovery.patience
         self._seconds = seconds
 
     async def show_once(self) -> None:

@@ -346,14 +346,14 @@ class LanFlows:
         asks_center: bool = True,
     ) -> list[Rung[SkillRef]]:
         """Return the rungs that find skills by what they are, with the settings of each. Spec: SDP §12.2, §13.2."""
-        settings, figures = self.settings, self.settings.figures
+        settings, discovery = self.settings, self.settings.discovery
         if enough is None:
-            enough = every_provider(figures)
+            enough = every_provider(discovery)
             enough = enough if quiet is None else enough._replace(quiet=quiet)
         offline = "offline" if self._context.offline else ""
         has_center = asks_center and settings.uses_center and settings.center_url
         no_lan = "" if settings.multicast or settings.mdns else "discovery.udp and discovery.mdns are not enabled"
-        row = LADDER[LAN]._replace(deadline=figures.patience * _RETRIED)
+        row = LADDER[LAN]._replace(deadline=discovery.patience * _RETRIED)
         if patience is not None:
             row = row._replace(deadline=patience, attempts=1)
         center_off = (
@@ -414,13 +414,13 @@ class LanFlows:
         self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
     ) -> tuple[Sequence[LanSkill], Sequence[LanSkill]]:
         """Return the skills that answer and, without one, those of any agent, within ``patience`` seconds in all."""
-        patience = self.settings.figures.patience if patience is None else patience
+        patience = self.settings.discovery.patience if patience is None else patience
         selection = filters._asdict()
         asking = asyncio.ensure_future(agent.discover(**selection, patience=patience, enough=enough))
         others: asyncio.Future[tuple[LanSkill, ...]] | None = None
         try:
             if any(selection.values()):
-                alone = min(self.settings.figures.not_found_patience, patience / 3)  # a provider answers before
+                alone = min(self.settings.discovery.not_found_patience, patience / 3)  # a provider answers before
                 await asyncio.wait({asking}, timeout=alone)
                 if not (asking.done() and asking.result()):
                     any_agent = enough._replace(is_one=False)
@@ -477,7 +477,7 @@ class LanFlows:
     def providers(self, capability: str, *, use_unverified: bool | None, timeout: float | None = None) -> Providers:
         """Return the providers of a capability, or the skills of that name; nothing is asked yet."""
         may_be, limit = self.uses_unverified(use_unverified), TimeLimit(timeout)
-        enough = one_provider(self.settings.figures, use_unverified=may_be)
+        enough = one_provider(self.settings.discovery, use_unverified=may_be)
         rungs = self.rungs(Query(capabilities=(capability,), name=capability), enough)
         climb = self.ladder.climb("", rungs, limit.seconds)
         return Providers(capability, climb, use_unverified=may_be, limit=limit)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 def settings():
     """Give settings of agents on loopback, on a network that nobody else has."""
-    return LanSettings(interfaces=("127.0.0.1",), mdns=False, **own_lan()._asdict(), figures=FIGURES)
+    return LanSettings(interfaces=("127.0.0.1",), mdns=False, **own_lan()._asdict(), discovery=FIGURES)
 
 
 @pytest.fixture

@@ -346,7 +346,7 @@ class LanAgent:
         self._state: StateWriter | None = None
         if keeps_state:
             state = LanState(kept.folder, settings.profile)
-            window = settings.figures.window
+            window = settings.discovery.window
             self._state = StateWriter(
                 state, self.agent_id, settings.profile, window, counters=self._counters, clock=clock
             )
@@ -387,7 +387,7 @@ class LanAgent:
             random=SystemRandom(),
             roles=self._roles,
             profile=self.settings.profile,
-            settings=self.settings.figures,
+            settings=self.settings.discovery,
             health=self._health,
             replay=self._state.guard() if self._state is not None else None,
         )
@@ -493,7 +493,7 @@ class LanAgent:
         ``patience`` limits the seconds of collecting; ``enough`` ends it before: every provider by default.
         """
         if enough is None:
-            enough = every_provider(self.settings.figures)
+            enough = every_provider(self.settings.discovery)
         if self._mdns is not None and not enough.is_one:
             enough = enough._replace(least=max(enough.least, self._mdns.due()))
         return await self._queries.discover(tuple(capabilities), tuple(scenes), tuple(types), patience, enough)

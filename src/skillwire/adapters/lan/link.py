@@ -383,7 +383,7 @@ class Links:
                 why = f"its address of IPv{family} is gone, or not used any more"
             _LOG.info("%s: %s", link.name, why)
             return True
-        if self._clock().steady - link.gone_since > self._settings.figures.stale_timeout:
+        if self._clock().steady - link.gone_since > self._settings.discovery.stale_timeout:
             link.end()
             del self._links[link.name]
             self._remove(link)

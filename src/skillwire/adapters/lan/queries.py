@@ -85,7 +85,7 @@ class Queries:
         enough: StopCondition | None = None,
     ) -> tuple[LanSkill, ...]:
         """Return the skills found or listed, callable ones first. Raises: ValidationError: the query is too long."""
-        patience = self._settings.figures.patience if patience is None else patience
+        patience = self._settings.discovery.patience if patience is None else patience
         kinds = tuple(map(_kind, types))
         searches: list[tuple[Link, str, asyncio.Future[Discovered]]] = []
         for link in self._open():
@@ -134,16 +134,16 @@ class Queries:
 
     async def group_order(self, scene: str) -> list[Key]:
         """Return the first members of a scene's group in the order of the registry that answers first, if any."""
-        answer = await self._ask_scene(scene, (), is_join=False, patience=self._settings.figures.not_found_patience)
+        answer = await self._ask_scene(scene, (), is_join=False, patience=self._settings.discovery.not_found_patience)
         return [] if isinstance(answer, bool) else [(one.agent_id, one.skill_id) for one in answer.answer.members]
 
     async def _ask_scene(
         self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, patience: float | None = None
     ) -> SceneJoined | bool:
         """Return the first answer about a scene; without any, whether an agent said that there is no provider."""
-        loop, figures = asyncio.get_running_loop(), self._settings.figures
+        loop, discovery = asyncio.get_running_loop(), self._settings.discovery
         ours: set[asyncio.Future[SceneJoined | bool]] = set()
-        is_certain, ends = False, loop.time() + (figures.patience + _SLACK if patience is None else patience)
+        is_certain, ends = False, loop.time() + (discovery.patience + _SLACK if patience is None else patience)
         try:
             for link in self._open():
                 link.node.memberships.request(scene, capabilities, self._clock(), is_join=is_join)
@@ -159,7 +159,7 @@ class Queries:
                     if not isinstance(answer, bool):
                         return answer
                     if answer and not is_certain:  # one certain answer shortens the wait for others
-                        is_certain, ends = True, min(ends, loop.time() + figures.not_found_patience)
+                        is_certain, ends = True, min(ends, loop.time() + discovery.not_found_patience)
         finally:
             self._requests = {key: future for key, future in self._requests.items() if future not in ours}
             if not any(wanted == scene for _, wanted in self._requests):
@@ -173,7 +173,7 @@ class Queries:
         providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
         named = _named(answer)
         if not providers or (named and not any(self._heard(named))):  # a search has it register with us
-            enough = one_provider(self._settings.figures, use_unverified=use_unverified, named=named)
+            enough = one_provider(self._settings.discovery, use_unverified=use_unverified, named=named)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
         if not providers and not use_unverified:

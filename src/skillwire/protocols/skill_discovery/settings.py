@@ -115,7 +115,7 @@ class LanSettings:
     center_ttl: float = 300.0
     hedges: bool = False
     cache: CacheSettings = field(default_factory=CacheSettings)
-    figures: DiscoverySettings = field(default_factory=DiscoverySettings)
+    discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     dht: DhtSettings = field(default_factory=DhtSettings)
     # Where a file sets a path, by the name of the value here, for errors that are found later.
     places: Mapping[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
@@ -304,18 +304,18 @@ _ROWS: Final[dict[str, tuple[Read, str, str]]] = {
     "udp.ttl": (integer(0, 255), "networks that a datagram may cross", "ttl"),
     "udp.interfaces": (texts, "list of names or addresses; all that are up by default", "interfaces"),
     "udp.broadcastInterval": (
-        _SECOND, "the same as `healthCheck.heartbeatInterval`, which wins", "figures.heartbeat_interval"
+        _SECOND, "the same as `healthCheck.heartbeatInterval`, which wins", "discovery.heartbeat_interval"
     ),
-    "udp.timeout": (_SECOND, "the same as `healthCheck.timeout`, which wins", "figures.timeout"),
-    "udp.announceInterval": (_SECOND, "ms between registrations without a change", "figures.announce_interval"),
-    "udp.patience": (milliseconds(50, 60_000), "ms that answers are collected at most", "figures.patience"),
-    "udp.quiet": (_MINUTE, "ms without a new answer that end the search for one provider", "figures.quiet"),
-    "udp.quietAll": (_MINUTE, "ms without a new answer that end the search for all", "figures.quiet_all"),
+    "udp.timeout": (_SECOND, "the same as `healthCheck.timeout`, which wins", "discovery.timeout"),
+    "udp.announceInterval": (_SECOND, "ms between registrations without a change", "discovery.announce_interval"),
+    "udp.patience": (milliseconds(50, 60_000), "ms that answers are collected at most", "discovery.patience"),
+    "udp.quiet": (_MINUTE, "ms without a new answer that end the search for one provider", "discovery.quiet"),
+    "udp.quietAll": (_MINUTE, "ms without a new answer that end the search for all", "discovery.quiet_all"),
     "udp.datagramsPerSecond": (
-        number(1, 10_000), "datagrams that are read from one source, beside its heartbeats", "figures.rate"
+        number(1, 10_000), "datagrams that are read from one source, beside its heartbeats", "discovery.rate"
     ),
     "mdns.enabled": (flag, "publish and browse by mDNS", "mdns"),
-    "mdns.probeInterval": (_SECOND, "ms between probes of a skill found by mDNS alone", "figures.hint_interval"),
+    "mdns.probeInterval": (_SECOND, "ms between probes of a skill found by mDNS alone", "discovery.hint_interval"),
     "trust.profile": (one_of(Profile), "`open` signs what the text signs, `signed` every message", "profile"),
     "trust.useUnverified": (flag, "use skills with uncertified keys", "use_unverified"),
     "trust.roots": (texts, "files with certificates that are trusted, PEM or DER", "roots"),
@@ -325,33 +325,34 @@ _ROWS: Final[dict[str, tuple[Read, str, str]]] = {
     "trust.renewFrom": (text, "URL or folder of the authority that renews our certificate", "renew_from"),
     "trust.authority": (text, "folder of `skillwire ca init`, where a server certifies others", "authority"),
     "trust.tlsPort": (integer(0, 65_535), "TCP port for connection secrets, any free one for 0", "tls_port"),
-    "healthCheck.heartbeatInterval": (_SECOND, "ms between heartbeats", "figures.heartbeat_interval"),
-    "healthCheck.timeout": (_SECOND, "ms of silence until a skill is removed", "figures.timeout"),
-    "healthCheck.retryCount": (integer(0, 20), "requests for a heartbeat of a silent skill", "figures.retry_count"),
+    "healthCheck.heartbeatInterval": (_SECOND, "ms between heartbeats", "discovery.heartbeat_interval"),
+    "healthCheck.timeout": (_SECOND, "ms of silence until a skill is removed", "discovery.timeout"),
+    "healthCheck.retryCount": (integer(0, 20), "requests for a heartbeat of a silent skill", "discovery.retry_count"),
     "healthCheck.unhealthyThreshold": (
-        integer(1, 100), "heartbeats missed until a skill is UNHEALTHY", "figures.unhealthy_missed"
+        integer(1, 100), "heartbeats missed until a skill is UNHEALTHY", "discovery.unhealthy_missed"
     ),
     "healthCheck.suspectThreshold": (
-        integer(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
+        integer(1, 100), "heartbeats missed until a skill is suspected and probed", "discovery.suspect_missed"
     ),
     "healthCheck.goodHeartbeats": (
-        integer(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_heartbeats"
+        integer(1, 100), "good heartbeats until a skill is HEALTHY again", "discovery.good_heartbeats"
     ),
     "healthCheck.flapLimit": (
-        number(1, 1000), "times UNHEALTHY after which a skill is held down", "figures.flap_limit"
+        number(1, 1000), "times UNHEALTHY after which a skill is held down", "discovery.flap_limit"
     ),
-    "healthCheck.flapHalfLife": (_SOME, "ms after which such a time counts half", "figures.flap_half_life"),
+    "healthCheck.flapHalfLife": (_SOME, "ms after which such a time counts half", "discovery.flap_half_life"),
     "healthCheck.holdDown": (
-        _LONG, "ms in which a skill that is held down does not become HEALTHY", "figures.hold_down"
+        _LONG, "ms in which a skill that is held down does not become HEALTHY", "discovery.hold_down"
     ),
     "healthCheck.massShare": (
-        number(0, 1), "the network is suspected when more than this share of all skills is silent", "figures.mass_share"
+        number(0, 1), "the network is suspected when more than this share of all skills is silent",
+        "discovery.mass_share"
     ),
     "healthCheck.massLeast": (
-        integer(1, 100_000), "the fewest silent skills for which the network is suspected", "figures.mass_least"
+        integer(1, 100_000), "the fewest silent skills for which the network is suspected", "discovery.mass_least"
     ),
     "healthCheck.staleTimeout": (
-        _LONG, "ms of silence until a skill is removed although the network is suspected", "figures.stale_timeout"
+        _LONG, "ms of silence until a skill is removed although the network is suspected", "discovery.stale_timeout"
     ),
     "cache.enabled": (flag, "keep the found skills", "cache.enabled"),
     "cache.ttl": (_SOME, "ms that an entry is valid", "cache.ttl"),
@@ -397,19 +398,19 @@ def read_discovery(
     """
     reading = _Reading(place or (lambda _: SourceLocation(source)))
     found = reading.values(document)
-    settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "figures": {}, "dht": {}}
+    settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "discovery": {}, "dht": {}}
     for path, value in found.items():  # in the order of KEYS, so that healthCheck comes after udp
         table, _, name = KEYS[path].sets.rpartition(".")
         settings[table][name] = _from(folder, value) if name in _PATHS else value
-    figures = settings["figures"]
+    discovery = settings["discovery"]
     if "ttl" in settings["cache"]:
         settings["cache"].setdefault("refresh_before_expiry", settings["cache"]["ttl"] * _REFRESH_SHARE)
-    if "unhealthy_missed" in figures:  # suspected before, whatever the file says of suspicion
-        figures.setdefault("suspect_missed", max(1, min(_DEFAULT.suspect_missed, figures["unhealthy_missed"] - 1)))
+    if "unhealthy_missed" in discovery:  # suspected before, whatever the file says of suspicion
+        discovery.setdefault("suspect_missed", max(1, min(_DEFAULT.suspect_missed, discovery["unhealthy_missed"] - 1)))
     made = LanSettings(
         **settings[""],
         cache=CacheSettings(**settings["cache"]),
-        figures=DiscoverySettings(**figures),
+        discovery=DiscoverySettings(**discovery),
         dht=DhtSettings(**settings["dht"]),
         places={KEYS[path].sets: reading.place_of(path) for path in found if KEYS[path].sets in _PATHS},
     )
@@ -480,22 +481,22 @@ class _Reading:
         return self._place(self._paths[name])
 
     def refuse_contradictions(self, made: LanSettings) -> None:
-        figures, cache = made.figures, made.cache
-        least = figures.heartbeat_interval * figures.unhealthy_missed
+        discovery, cache = made.discovery, made.cache
+        least = discovery.heartbeat_interval * discovery.unhealthy_missed
         timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
         checks = (
             (made.multicast or made.mdns or made.dht.enabled, "mdns.enabled",
              "discovery is impossible: multicast, mDNS and the DHT are all turned off",
              "Set enabled = true in udp, in mdns or in dht."),
-            (figures.suspect_missed <= figures.unhealthy_missed, "healthCheck.suspectThreshold",
+            (discovery.suspect_missed <= discovery.unhealthy_missed, "healthCheck.suspectThreshold",
              "a skill would be suspected later than it is UNHEALTHY",
-             f"Write at most unhealthyThreshold, which is {figures.unhealthy_missed}."),
-            (figures.timeout > least, timeout or next(reversed(self._paths), ""),
+             f"Write at most unhealthyThreshold, which is {discovery.unhealthy_missed}."),
+            (discovery.timeout > least, timeout or next(reversed(self._paths), ""),
              "a skill would be removed before it is UNHEALTHY",
              f"Write a timeout of more than heartbeatInterval x unhealthyThreshold, which is {least * 1000:.0f} ms."),
-            (figures.stale_timeout >= figures.timeout, "healthCheck.staleTimeout",
+            (discovery.stale_timeout >= discovery.timeout, "healthCheck.staleTimeout",
              "a skill would be removed earlier when the network is suspected",
-             f"Write at least the timeout, which is {figures.timeout * 1000:.0f} ms."),
+             f"Write at least the timeout, which is {discovery.timeout * 1000:.0f} ms."),
             (cache.refresh_before_expiry < cache.ttl or "cache.refreshBeforeExpiry" not in self._paths,
              "cache.refreshBeforeExpiry", "every entry would be refreshed at once",
              f"Write less than ttl, which is {cache.ttl * 1000:.0f} ms."),

@@ -253,7 +253,7 @@ def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
     return FetchError(
         "DISC_001",
-        f"no agent on the local network answered within {settings.figures.patience:g} seconds: there is none, or "
+        f"no agent on the local network answered within {settings.discovery.patience:g} seconds: there is none, or "
         "datagrams do not get through",
         place=SourceLocation(groups) if settings.multicast else None,
         fix="Ask again, each time after a longer pause; skillwire lan lists the agents that this machine hears. "

@@ -363,7 +363,7 @@ class LanService:
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
 
-        every = self.settings.figures.heartbeat_interval
+        every = self.settings.discovery.heartbeat_interval
         await self._background.repeat("announcements", announce, wait, every, lambda: self._has_left)
 
     def _make(self) -> asyncio.Task[LanAgent]:

@@ -48,7 +48,7 @@ async def start():
             "group": lan.group,
             "port": lan.port,
             "mdns": False,
-            "figures": FIGURES,
+            "discovery": FIGURES,
         } | settings
         agent = LanAgent(LanSettings(**chosen), identity=trust, authority=trust, keeps_state=keeps_state)
         await agent.start()
@@ -324,7 +324,7 @@ async def test_why_a_link_cannot_be_opened_is_told_with_its_name_and_counted_wit
 
 
 async def test_what_is_counted_does_not_become_less_when_a_link_is_forgotten(monkeypatch):
-    agent = agent_at(figures=DiscoverySettings(stale_timeout=-1.0))
+    agent = agent_at(discovery=DiscoverySettings(stale_timeout=-1.0))
     await agent.start()
     try:
         assert agent._links is not None

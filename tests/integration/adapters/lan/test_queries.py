@@ -78,7 +78,7 @@ def make():
     """Give what makes the questions of an agent with two links, that has heard of a provider, certified or not."""
 
     def made(*others, **facts):
-        settings = LanSettings(figures=DiscoverySettings(patience=0.01))
+        settings = LanSettings(discovery=DiscoverySettings(patience=0.01))
         questions = Queries(settings, Listing(FIRST._replace(**facts), *others), moment)  # type: ignore[arg-type]  # as far
         questions.accepts = accepting
         questions.links = Links([Link("eth0/4"), Link("eth0/6")])  # type: ignore[assignment]  # as far as it is used

@@ -27,7 +27,7 @@ def discover(answers, hints=(), registered=(), agent=""):
     """Return what a search finds on the links of one interface: answers of an agent by link, beside what is listed."""
     clock = VirtualClock()
     view = View(lambda _: None, clock.moment)
-    questions = Queries(LanSettings(figures=DiscoverySettings()), view, clock.moment)
+    questions = Queries(LanSettings(discovery=DiscoverySettings()), view, clock.moment)
     links: Any = []
     for name in answers:
         registry = Registry(DiscoverySettings())

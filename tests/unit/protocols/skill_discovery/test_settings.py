@@ -152,7 +152,11 @@ def test_the_reference_of_the_text_gives_our_defaults():
     made = read_discovery_yaml(REFERENCE, "lan.yaml")
     dht = DhtSettings(enabled=True, bootstrap=(("dht1.ooder.net", 6881),))
     assert made == LanSettings(dht=dht, center_url="https://skillcenter.ooder.net")
-    assert (made.figures.heartbeat_interval, made.figures.timeout, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
+    assert (made.discovery.heartbeat_interval, made.discovery.timeout, made.discovery.unhealthy_missed) == (
+        5.0,
+        30.0,
+        3,
+    )
 
 
 @pytest.mark.spec("SDP-configuration")
@@ -178,7 +182,7 @@ def test_each_key_sets_what_it_says(path):
 def test_every_key_is_tested_here_and_every_setting_can_be_set():
     assert OTHER.keys() | LATER.keys() == KEYS.keys()
     settable = {key.sets for key in KEYS.values()}
-    own = {one.name for one in fields(LanSettings)} - {"cache", "figures", "dht", "places"}
+    own = {one.name for one in fields(LanSettings)} - {"cache", "discovery", "dht", "places"}
     assert own | {f"cache.{one.name}" for one in fields(CacheSettings)} <= settable
 
 
@@ -188,7 +192,7 @@ def test_every_figure_of_health_is_a_setting():
         "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "timeout", "good_heartbeats",
         "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale_timeout", "hint_interval",
     }  # fmt: skip
-    assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
+    assert {f"discovery.{name}" for name in health} <= {key.sets for key in KEYS.values()}
     assert health <= {one.name for one in fields(DiscoverySettings)}
 
 
@@ -205,7 +209,7 @@ def test_yaml_and_toml_say_the_same():
         text += f"{'    ' if tables else '  '}{name}: {written}\n"
     assert read_discovery_yaml(text.encode(), "x") == made
     assert made.profile is Profile.SIGNED
-    assert made.figures.heartbeat_interval == 2.0, "healthCheck wins"
+    assert made.discovery.heartbeat_interval == 2.0, "healthCheck wins"
     assert made.interfaces == ("eth0", "192.168.1.5")
 
 
@@ -225,7 +229,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
     text = "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodHeartbeats: 3\n"
     text += "cache:\n  maxSize: 7\ndht:\n  enabled: true\n"
     made = read_discovery_yaml(text.encode(), "x")
-    assert (made.port, made.figures.good_heartbeats, made.cache.max_size, made.dht.enabled) == (1, 3, 7, True)
+    assert (made.port, made.discovery.good_heartbeats, made.cache.max_size, made.dht.enabled) == (1, 3, 7, True)
     error = refused("discovery:\n  cache:\n    ttl: 1000\ncache:\n  ttl: 1000\n")
     assert "twice" in error.message
 
@@ -363,7 +367,7 @@ def test_paths_begin_at_the_folder_of_the_file_and_urls_stay():
 
 def test_a_threshold_that_comes_early_moves_the_suspicion_before_it():
     made = read_discovery({"healthCheck": {"unhealthyThreshold": 1}}, "x")
-    assert (made.figures.suspect_missed, made.figures.unhealthy_missed) == (1, 1)
+    assert (made.discovery.suspect_missed, made.discovery.unhealthy_missed) == (1, 1)
     made = read_discovery({"cache": {"ttl": 10_000}}, "x")
     assert made.cache.refresh_before_expiry == 2.0
 

@@ -60,7 +60,7 @@ async def serve(tmp_path, skills, tokens, monkeypatch):  # noqa: ARG001  # the s
     running = []
 
     async def serve(*, begin=True, heartbeat=0.1, failures=(), **options):
-        settings = LanSettings(figures=DiscoverySettings(heartbeat_interval=heartbeat))
+        settings = LanSettings(discovery=DiscoverySettings(heartbeat_interval=heartbeat))
         site = LanSite(
             create_app([skills], blobs=tmp_path / "blobs", publisher="acme", poll=0.05, lan=settings, **options)
         )

@@ -60,7 +60,9 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "help": ("Diagnose and set up", ("doctor", "explain", "config", "completion")),
 }
 #: Options that mean the same in every command that has them; pages name them and explain them once.
-COMMON_OPTIONS: Final = ("--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh")
+COMMON_OPTIONS: Final = (
+    "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout"
+)  # fmt: skip
 #: Of these, the ones that every command of a group has; the page of commands says so.
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")

@@ -18,6 +18,7 @@ from skillwire.cli.options import (
     open_client,
     open_progress,
     refresh_option,
+    rung_objects,
     scope_option,
 )
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
@@ -96,12 +97,13 @@ def command(
                 if frozen
                 else client.plan(*references, agents=agents, copy=copy, choose=choose)
             )
-        if dry_run:
-            plan = inspect(client, output, progress, plan, consent=yes)
-            print_plan(output, plan, consent=yes, overwrite=overwrite)
-            return
+        more = {"rungs": rung_objects(client.rungs)}
         plan = inspect(client, output, progress, plan, consent=yes)
-        if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite):
+        if dry_run:
+            print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
+            return
+        document = ("skillwire/add/1", more)
+        if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document):
             raise click.exceptions.Exit(code)
 
 
@@ -127,12 +129,13 @@ def carry_out(
     *,
     consent: bool,
     overwrite: bool,
-    document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
+    document: tuple[str, dict[str, Any]],
     held: Mapping[str, SkillwireError] | None = None,
 ) -> int:
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors.
 
-    ``held`` are the errors of updates that the plan does not contain.
+    ``document`` is the schema of the JSON document, and its own fields; ``held`` are the errors
+    of updates that the plan does not contain.
     """
     for row in plan.pending:
         if row.required_by:
@@ -188,9 +191,7 @@ def _reference_from_here(skill: SkillRef, root: Path) -> str:
     return folder if folder.startswith(".") else f"./{folder}"
 
 
-def print_plan(
-    output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: Mapping[str, Any] | None = None
-) -> None:
+def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: Mapping[str, Any]) -> None:
     """Print the actions of a plan, given the user's answers."""
     rows: list[dict[str, Any]] = [
         {
@@ -207,7 +208,7 @@ def print_plan(
     ]
     answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
     reviews = [review_object(review) for review in reviews_of(plan)]
-    document = {"schema": "skillwire/plan/1", **(more or {}), "skills": rows, **answers, "reviews": reviews}
+    document = {"schema": "skillwire/plan/1", **more, "skills": rows, **answers, "reviews": reviews}
     output.document(cast("PlanDocument", document))
     conflict = "would replace" if overwrite else "would ask about"
     verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}

@@ -20,7 +20,7 @@ import click
 from skillwire import limits
 from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
-from skillwire.cli.options import Duration, confirm, open_client, open_progress, token_option
+from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.resolver.references import lan_capability, reference_to
@@ -145,12 +145,7 @@ class CallCommand(click.Command):
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
 @click.option("--inputs", metavar="FILE", help="Read inputs from the JSON object in FILE; - is standard input.")
 @click.option("--wait/--no-wait", default=True, help="Wait until the execution ends, or only until it is accepted.")
-@click.option(
-    "--timeout",
-    type=Duration(),
-    metavar="TIME",
-    help="Time limit, such as 30s, of look-ups and call together; the skill receives the rest.",
-)
+@timeout_option("Time limit, such as 30s, of look-ups and call together; the skill receives the rest.")
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Priority of the execution.")
 @click.option("--trace-id", metavar="ID", help="Trace ID that identifies the call across systems.")
 @click.option("--idempotency-key", metavar="KEY", help="Execute calls with the same KEY only once.")

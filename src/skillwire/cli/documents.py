@@ -155,6 +155,7 @@ class ShowDocument(TypedDict):
     schema: Annotated[Literal["skillwire/show/1"], "A skill"]
     skill: Annotated[RefObject, "The skill"]
     type: Annotated[ArtifactType, "Artifact type; none if only a descriptor exists"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
     descriptor: NotRequired[Annotated[Any, "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
     versions: NotRequired[Annotated[list[ReleaseObject], "Its versions, if its origin lists them"]]
     manifest: NotRequired[Annotated[dict[str, Any], "At a Skills Protocol endpoint: content of skill.toml"]]
@@ -239,6 +240,7 @@ class ReportFields(TypedDict):
 
 class AddDocument(ReportFields):
     schema: Annotated[Literal["skillwire/add/1"], "Result of add"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order, for each reference"]
 
 
 class UpdateDocument(ReportFields):
@@ -258,6 +260,7 @@ class PlanSkill(FolderFields):
 class PlanDocument(TypedDict):
     schema: Annotated[Literal["skillwire/plan/1"], "Plan of add or update, with --dry-run"]
     compared: NotRequired[Annotated[list[ComparisonObject], "With update: each skill compared with its origin"]]
+    rungs: NotRequired[Annotated[list[RungObject], "With add: sources that were tried, in order, for each reference"]]
     skills: Annotated[list[PlanSkill], "Planned skills"]
     unknown_origins: Annotated[list[str], "Origins without your consent"]
     consent: Annotated[bool, "Whether --yes would give that consent"]
@@ -442,6 +445,7 @@ class JoinedScene(SceneObject):
         "header field authHeader. Paths are below basePath",
     ]
     no_key: Annotated[FindingObject | None, "Why the provider issued no key; null if there is one, or none is issued"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
 
 
 class SceneDocument(JoinedScene):
@@ -451,6 +455,7 @@ class SceneDocument(JoinedScene):
 class SceneListDocument(TypedDict):
     schema: Annotated[Literal["skillwire/scene-list/1"], "Scenes of the local network"]
     scenes: Annotated[list[SceneObject], "Scenes by name"]
+    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
 
 
 class SceneRequestDocument(ReportFields):
@@ -461,6 +466,7 @@ class SceneRequestDocument(ReportFields):
     skill: Annotated[str, "Chosen skill"]
     found_by: Annotated[Literal["scene", "words"], "Whether the skill declares the scene, or only matches its words"]
     provided: Annotated[bool, "Whether it is served now, with --provide"]
+    rungs: Annotated[list[RungObject], "Sources that were tried for the scene, in order"]
 
 
 class ListedLanSkill(LanSkillObject):

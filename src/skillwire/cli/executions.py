@@ -18,7 +18,7 @@ import click
 
 from skillwire.adapters.files.atomic import state_directory, write_atomically
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.cli.options import Duration, GroupWithDefaultList, open_client, open_progress, utc_time
+from skillwire.cli.options import GroupWithDefaultList, open_client, open_progress, timeout_option, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, print_end, readable_json, success, warning
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
@@ -261,7 +261,7 @@ def show(*, output: Output, execution: str) -> None:
 @command.command()
 @click.argument("execution", metavar="ID")
 @click.option("--wait/--no-wait", default=True, help="Wait until the execution ends, or fail if it has not ended.")
-@click.option("--timeout", type=Duration(), metavar="TIME", help="Maximum time to wait, such as 30s.")
+@timeout_option("Maximum time to wait, such as 30s.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the output to FILE.")
 @output_options
 def result(*, output: Output, execution: str, wait: bool, timeout: float | None, target: str | None) -> None:

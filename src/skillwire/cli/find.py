@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.cli.lan_view import heard, lan_object, rung_object, status_text, trust_text
+from skillwire.cli.lan_view import heard, lan_object, status_text, trust_text
 from skillwire.cli.options import (
     network_options,
     open_client,
     open_progress,
     ref_object,
     refresh_option,
+    rung_objects,
     shortened,
     terminal_width,
 )
@@ -87,9 +88,8 @@ def command(
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
-    rung_rows = [rung_object(rung) for rung in rungs]
     output.document(
-        {"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": rows, "rungs": rung_rows}
+        {"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": rows, "rungs": rung_objects(rungs)}
     )
     refs = [ref for ref, _ in shown]
     _print_lan_hits(output, [ref.lan for ref in refs if ref.lan is not None])

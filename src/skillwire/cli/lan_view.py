@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
-from skillwire.cli.options import plural
+from skillwire.cli.options import plural, rung_objects
 from skillwire.cli.output import bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.lan import FoundVia
@@ -19,12 +19,11 @@ from skillwire.model.lan import FoundVia
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.documents import LanSkillObject, MemberObject, RungObject, SceneObject
+    from skillwire.cli.documents import LanSkillObject, MemberObject, SceneObject
     from skillwire.cli.documents_run import CalledProvider
     from skillwire.cli.output import Part, Styled
     from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.model.ref import SkillRef
-    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.sources.lan import Providers
 
 Line = list["Part"]
@@ -115,13 +114,8 @@ def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:
             }
             for one in providers.passed
         ],
-        "rungs": [rung_object(rung) for rung in providers.climb.traces],
+        "rungs": rung_objects(providers.climb.traces),
     }
-
-
-def rung_object(rung: RungTrace) -> RungObject:
-    """Return how a rung of the ladder ended, for ``--json``."""
-    return {**rung._asdict(), "outcome": rung.outcome.value, "seconds": round(rung.seconds, 3)}  # type: ignore[typeddict-item]  # the fields are those of the trace
 
 
 def scene_object(scene: LanScene) -> SceneObject:

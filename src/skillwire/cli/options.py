@@ -21,11 +21,12 @@ from skillwire.trust.hidden_text import display_width, neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from skillwire.cli.documents import LockedObject, RefObject, RpcObject, SharedObject
+    from skillwire.cli.documents import LockedObject, RefObject, RpcObject, RungObject, SharedObject
     from skillwire.cli.output import Output
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SharedFacts, SkillRef
+    from skillwire.resolver.ladder import RungTrace
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -42,6 +43,7 @@ class NetworkOptions(TypedDict):
 
     token: str | None
     offline: bool | None
+    timeout: float | None
     refresh: NotRequired[bool]
 
 
@@ -61,10 +63,38 @@ def combine(*options: Decorator) -> Decorator:
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
+class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none
+    """A whole number and its unit, such as ``example``; the value is in seconds, at most a hundred years."""
+
+    name = "duration"
+
+    def __init__(self, example: str = "90d") -> None:
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds; reject other forms."""
+        if isinstance(value, float):
+            return value
+        found = _FORM.fullmatch(value)
+        if found is None:
+            how = f"write a number and s, m, h, d or w, such as {self._example}"
+            self.fail(f"{ascii(value)[:40]} is not a duration; {how}", param, ctx)
+        seconds = int(found[1]) * _SECONDS[found[2]]
+        if seconds > _MOST:
+            self.fail(f"{value} is longer than a hundred years", param, ctx)
+        return float(seconds)
+
+
+def timeout_option(text: str) -> Decorator:
+    """Return the option ``--timeout`` with this help."""
+    return click.option("--timeout", metavar="TIME", type=Duration("30s"), help=text)
+
+
 token_option = click.option("--token", metavar="TOKEN", help="Token for the origin; prefer SKILLWIRE_TOKENS.")
 network_options = combine(
     token_option,
     click.option("--offline", is_flag=True, default=None, help="Use only cached data, and no network."),
+    timeout_option("Time limit for all requests together, such as 30s."),
 )
 refresh_option = click.option("--refresh", is_flag=True, help="Ask the origin even if the cache is fresh.")
 scope_option = click.option(
@@ -110,6 +140,7 @@ def open_client(
     for_user: bool = False,
     offline: bool | None = None,
     refresh: bool = False,
+    timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Client:
     """Return a client for the current folder that reports findings to ``output`` and traffic to ``progress``.
@@ -118,10 +149,12 @@ def open_client(
     origin only.
     """
     from skillwire.client.sync import Client  # noqa: PLC0415  # --help does without
+    from skillwire.wire.exchange import TimeLimit  # noqa: PLC0415  # --help does without
 
     progress = progress or Progress(shown=False)
     report = progress.beside(output.finding)
     client = Client(for_user=for_user, offline=offline, refresh=refresh, report=report, on_traffic=progress.traffic)
+    client.limit = TimeLimit(timeout)
     if token is not None:
         client.set_token(_one_origin(client, references), token)
     return client
@@ -171,6 +204,14 @@ def ref_object(ref: SkillRef) -> RefObject:
     }
 
 
+def rung_objects(rungs: Sequence[RungTrace]) -> list[RungObject]:
+    """Return how rungs of the ladder ended, for ``--json``."""
+    return [
+        {**rung._asdict(), "outcome": rung.outcome.value, "seconds": round(rung.seconds, 3)}  # type: ignore[typeddict-item]  # the fields are those of the trace
+        for rung in rungs
+    ]
+
+
 def _shared_object(facts: SharedFacts | None) -> SharedObject | None:
     if facts is None:
         return None
@@ -211,25 +252,6 @@ def shortened(text: str, width: int) -> str:
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
     return columns(100) if sys.stdout.isatty() else 10_000
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none
-    """A whole number and its unit; the value is in seconds, at most a hundred years."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds; reject other forms."""
-        if isinstance(value, float):
-            return value
-        found = _FORM.fullmatch(value)
-        if found is None:
-            message = f"{ascii(value)[:40]} is not a duration; write a number and s, m, h, d or w, such as 90d"
-            self.fail(message, param, ctx)
-        seconds = int(found[1]) * _SECONDS[found[2]]
-        if seconds > _MOST:
-            self.fail(f"{value} is longer than a hundred years", param, ctx)
-        return float(seconds)
 
 
 def in_words(seconds: float) -> str:

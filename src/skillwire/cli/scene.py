@@ -22,6 +22,7 @@ from skillwire.cli.options import (
     has_terminal,
     open_client,
     open_progress,
+    rung_objects,
     scope_option,
     shortened,
     terminal_width,
@@ -41,9 +42,9 @@ from skillwire.cli.output import (
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
 from skillwire.model.lan import SECRET_KEYS, FoundVia
-from skillwire.resolver.ladder import CACHE
+from skillwire.resolver.ladder import CACHE, LAN
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources.lan import no_answer
+from skillwire.resolver.sources.lan import not_joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,21 +55,13 @@ if TYPE_CHECKING:
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
     from skillwire.model.lan import LanChange, LanMember, SceneResult
-    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.ladder import RungTrace
 
 
 #: Reasons for a missing key that are printed even without --show-secrets: the provider does not work as declared.
 _FAULTS: Final = frozenset({"DISC_005"})
 _OFFERED: Final = 9  # skills to choose from
 _MARGIN: Final = 4
-
-
-def _not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
-    if not result.is_missing:
-        return no_answer(settings, result.scene)
-    what = "capability" if len(capabilities) == 1 else "capabilities"
-    able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
-    return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
 
 
 def _mark(member: LanMember) -> Part:
@@ -96,6 +89,7 @@ class Joined:
             "connection_info": dict(result.connection_info),
             "members": members_object(result.members),
             "no_key": None if result.no_key is None else finding_object(result.no_key),
+            "rungs": rung_objects(self._client.rungs),
         }
         if follow and output.as_json:
             _print_event({"event": "joined", **joined})
@@ -181,19 +175,21 @@ class Substitute:
     ) -> None:
         self._output, self._progress, self._client = output, progress, client
         self._scene, self._capabilities = scene, capabilities
+        self._rungs: Sequence[RungTrace] = client.rungs
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
         """Return the skills of SkillCenter and sources, those that declare the scene first; else raise ``missing``."""
         words = " ".join((self._scene, *self._capabilities))
         self._output.note(dim("searching the SkillCenter and the sources for "), words)
         with self._progress.during("reading"):
-            found = self._client.lan.scene_skills(self._scene, self._capabilities, origins)
-        rungs = self._client.rungs
-        if all(rung.outcome == "off" or rung.name == CACHE for rung in rungs):
+            found = self._client.lan.scene_skills(self._scene, self._capabilities, origins, self._rungs)
+        self._rungs = self._client.rungs
+        missing.details = {**missing.details, "rungs": rung_objects(self._rungs)}
+        if all(rung.outcome == "off" or rung.name in {LAN, CACHE} for rung in self._rungs):
             missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
             raise missing
         if not found:
-            tried = ", ".join(str(rung) for rung in rungs if rung.attempts)
+            tried = ", ".join(str(rung) for rung in self._rungs if rung.attempts)
             missing.message = f"{missing.message}; tried: {tried}"
             missing.fix = "No source has an installable skill either. Search another origin with --from ORIGIN."
             raise missing
@@ -243,6 +239,7 @@ class Substitute:
             plan = client.plan(reference)
         found_by = "scene" if self._scene in skill.ref.scenes else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
+        more["rungs"] = rung_objects(self._rungs)
         document = ("skillwire/scene-request/1", more)
         if code := carry_out(client, output, progress, plan, consent=agreed, overwrite=False, document=document):
             raise click.exceptions.Exit(code)
@@ -267,7 +264,7 @@ class Substitute:
         asked = [capability for capability in self._capabilities if capability in able]
         result = self._client.lan.provide_scene(folder, scene, asked, port=port, logs=not output.quiet)
         if not result.is_joined:
-            raise _not_joined(result, asked, self._client.lan.settings)
+            raise not_joined(result, asked, self._client.lan.settings)
         return result
 
 
@@ -297,7 +294,8 @@ def list_scenes(*, output: Output) -> None:
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
         skills, settings = client.lan.discover(), client.lan.settings
         found = client.lan.scenes(skills)
-    output.document({"schema": "skillwire/scene-list/1", "scenes": [scene_object(scene) for scene in found]})
+    scenes = [scene_object(scene) for scene in found]
+    output.document({"schema": "skillwire/scene-list/1", "scenes": scenes, "rungs": rung_objects(client.rungs)})
     output.table(
         [bold(scene.name), member.role, member.skill_id, dim(member.agent_id), _mark(member)]
         for scene in found
@@ -346,7 +344,7 @@ def join(
         with progress.waiting("joining"):
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
-            raise _not_joined(result, capabilities, client.lan.settings)
+            raise not_joined(result, capabilities, client.lan.settings)
         arguments = [name, *capabilities, *(["--unverified"] if use_unverified else [])]
         Joined(output, client, result, arguments=arguments, show_secrets=show_secrets).show(follow=follow)
 
@@ -388,7 +386,7 @@ def request(
         with progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if not result.is_joined:
-            missing = _not_joined(result, capabilities, client.lan.settings)
+            missing = not_joined(result, capabilities, client.lan.settings)
             output.note(dim("not available: "), missing.message)
             substitute = Substitute(output, progress, client, name, capabilities)
             chosen = substitute.choose(substitute.find(origins, missing), skill, agreed=yes)

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.adapters.files.credentials import credential_place
-from skillwire.cli.lan_view import rung_object
-from skillwire.cli.options import network_options, open_client, plural, ref_object, refresh_option, scope_option
+from skillwire.cli.options import (
+    network_options,
+    open_client,
+    plural,
+    ref_object,
+    refresh_option,
+    rung_objects,
+    scope_option,
+)
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
 from skillwire.model.url import parse_url
 from skillwire.resolver.ladder import NAMED
@@ -187,7 +194,7 @@ def _document(resolution: Resolution, token: str | None) -> WhichDocument:
         "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
         "skills": [{**ref_object(skill), "url": skill.url, "index": skill.index_url} for skill in resolution.found],
         "why": resolution.why,
-        "rungs": [rung_object(rung) for rung in resolution.rungs],
+        "rungs": rung_objects(resolution.rungs),
         "lookups": [_step_object(step, token) for step in resolution.steps],
         "others": [ref_object(skill) for skill in resolution.others],
         "other_lookups": [_step_object(step, token) for step in resolution.beyond],

@@ -13,7 +13,7 @@ from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
-from skillwire.wire.exchange import TimeLimit, limit_time
+from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,22 +62,27 @@ class AsyncClient(ClientBase[AsyncRunner]):
         finally:
             await self._runner.close()
 
-    async def index(self, origin: str) -> list[AsyncRemoteSkill]:
-        found = await self._runner.run(self._session.resolve(origin))
+    async def index(self, origin: str, *, timeout: float | None = None) -> list[AsyncRemoteSkill]:
+        found = await self._runner.run(self._session.resolve(origin), timeout)
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> AsyncRemoteSkill:
         limit = TimeLimit(timeout)
-        ref = await self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
+        ref = await self._runner.run(self._session.resolve_one(reference, both=both), timeout)
         return AsyncRemoteSkill(ref, self._session, self._runner, limit.left())
 
-    async def which(self, reference: str, *, explain: bool = False) -> Resolution:
-        return await self._runner.run(self._session.which(reference, explain=explain))
+    async def which(self, reference: str, *, explain: bool = False, timeout: float | None = None) -> Resolution:
+        return await self._runner.run(self._session.which(reference, explain=explain), timeout)
 
     async def find(
-        self, query: str = "", origins: Sequence[str] | str = (), *, capability_type: str | None = None
+        self,
+        query: str = "",
+        origins: Sequence[str] | str = (),
+        *,
+        capability_type: str | None = None,
+        timeout: float | None = None,
     ) -> list[tuple[AsyncRemoteSkill, float]]:
-        hits = await self._runner.run(self._session.search(query, origins, capability_type))
+        hits = await self._runner.run(self._session.search(query, origins, capability_type), timeout)
         return [(AsyncRemoteSkill(skill, self._session, self._runner), score) for skill, score in hits]
 
     async def sharing_document(self, url: str) -> bytes:
@@ -89,8 +94,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
         agents: Sequence[str] = (),
         copy: bool | None = None,
         choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
+        timeout: float | None = None,
     ) -> InstallPlan:
-        return await self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose))
+        return await self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose), timeout)
 
     async def plan_locked(self, *names: str) -> InstallPlan:
         return await self._runner.run(self._session.plan_locked(names))
@@ -108,8 +114,8 @@ class AsyncClient(ClientBase[AsyncRunner]):
     ) -> tuple[InstallPlan, dict[str, SkillwireError]]:
         return await self._runner.run(self._session.hold_back(plan, accept, declined))
 
-    async def diff(self, reference: str, version: str = "") -> SkillReview:
-        return await self._runner.run(self._session.diff(reference, version))
+    async def diff(self, reference: str, version: str = "", *, timeout: float | None = None) -> SkillReview:
+        return await self._runner.run(self._session.diff(reference, version), timeout)
 
     async def apply(
         self,
@@ -129,9 +135,10 @@ class AsyncClient(ClientBase[AsyncRunner]):
         consent: bool = False,
         overwrite: bool = False,
         copy: bool | None = None,
+        timeout: float | None = None,
     ) -> InstallReport:
         flow = self._session.add(references, agents, consent=consent, overwrite=overwrite, copy=copy)
-        return await self._runner.run(flow)
+        return await self._runner.run(flow, timeout)
 
     async def installed(self) -> list[LockedSkill]:
         return await self._runner.run(self._session.installed())
@@ -145,13 +152,19 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def compare(self, *names: str, to: str = "") -> list[UpdateComparison]:
         return await self._runner.run(self._session.compare(names, to))
 
-    async def outdated(self, *names: str) -> list[UpdateComparison]:
-        return await self._runner.run(self._session.outdated(names))
+    async def outdated(self, *names: str, timeout: float | None = None) -> list[UpdateComparison]:
+        return await self._runner.run(self._session.outdated(names), timeout)
 
     async def update(
-        self, *names: str, accept: Collection[str] = (), consent: bool = False, overwrite: bool = False
+        self,
+        *names: str,
+        accept: Collection[str] = (),
+        consent: bool = False,
+        overwrite: bool = False,
+        timeout: float | None = None,
     ) -> InstallReport:
-        return await self._runner.run(self._session.update(names, accept, consent=consent, overwrite=overwrite))
+        flow = self._session.update(names, accept, consent=consent, overwrite=overwrite)
+        return await self._runner.run(flow, timeout)
 
     async def trusted_origins(self) -> dict[str, OriginRecord]:
         return await self._runner.run(self._session.trusted_origins())

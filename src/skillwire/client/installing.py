@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from skillwire.model.ref import Files, SkillRef
     from skillwire.ports import SkillsFolder
     from skillwire.resolver.apply import InstallReport
+    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.plan import InstallPlan
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
@@ -77,6 +78,7 @@ class InstallFlows:
     for_user: bool
     policy: InstallPolicy
     root: Path
+    rungs: tuple[RungTrace, ...] = ()
     settings: Settings
 
     def resolve(
@@ -155,10 +157,13 @@ class InstallFlows:
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
         wanted: dict[str, str] = {}
+        tried: list[RungTrace] = []
         lock = yield from work(self.folder.read_lock)
         for reference in references or self.settings.skills:
             version = parse_reference(reference).version
             found: Sequence[SkillRef] = yield from self.resolve(reference, refresh=True, is_typed=bool(references))
+            tried += self.rungs
+            self.rungs = tuple(tried)
             yield from self._check_digests(found)
             found = found if choose is None else (yield from work(partial(choose, found)))
             for offered in found:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
-from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.sources.lan import Providers
 
 
@@ -70,7 +70,7 @@ class Lan:
             TrustError: ``DISC_004``, it has no certified key, and ``use_unverified`` is off.
             FetchError: ``DISC_006``, its server does not publish it.
         """
-        ref = self._runner.run(limit_time(self._flows.read(skill, use_unverified=use_unverified), timeout))
+        ref = self._runner.run(self._flows.read(skill, use_unverified=use_unverified), timeout)
         return RemoteSkill(ref, self._session, self._runner, timeout)
 
     def providers(
@@ -158,15 +158,22 @@ class Lan:
         """
         return self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
 
-    def scene_skills(self, scene: str, capabilities: Names = (), origins: Sequence[str] = ()) -> list[RemoteSkill]:
+    def scene_skills(
+        self,
+        scene: str,
+        capabilities: Names = (),
+        origins: Sequence[str] = (),
+        after: Sequence[RungTrace] = (),
+    ) -> list[RemoteSkill]:
         """Return installable skills for a scene: of SkillCenter, cache and sources, or else of ``origins``.
 
-        Those that declare the scene come first. Spec: SDP §4.2, §7.
+        Those that declare the scene come first. ``Client.rungs`` then begins with ``after``, the rungs of
+        :meth:`request_scene`. Spec: SDP §4.2, §7.
 
         Raises:
             FetchError, DecodeError, ValidationError: none is reached, or its answer has another form.
         """
-        found = self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins))
+        found = self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins, after))
         return [RemoteSkill(skill, self._session, self._runner) for skill in found]
 
     def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
@@ -208,7 +215,7 @@ class AsyncLan:
     async def skill(
         self, skill: LanSkill | SkillRef, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> AsyncRemoteSkill:
-        ref = await self._runner.run(limit_time(self._flows.read(skill, use_unverified=use_unverified), timeout))
+        ref = await self._runner.run(self._flows.read(skill, use_unverified=use_unverified), timeout)
         return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
     async def providers(
@@ -248,9 +255,13 @@ class AsyncLan:
         return await self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
 
     async def scene_skills(
-        self, scene: str, capabilities: Names = (), origins: Sequence[str] = ()
+        self,
+        scene: str,
+        capabilities: Names = (),
+        origins: Sequence[str] = (),
+        after: Sequence[RungTrace] = (),
     ) -> list[AsyncRemoteSkill]:
-        found = await self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins))
+        found = await self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins, after))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:

@@ -37,7 +37,16 @@ from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources.center import search_center
-from skillwire.resolver.sources.lan import Providers, answers, http_url, matching, no_answer, ref_of, unverified
+from skillwire.resolver.sources.lan import (
+    Providers,
+    answers,
+    http_url,
+    matching,
+    no_answer,
+    not_joined,
+    ref_of,
+    unverified,
+)
 from skillwire.wire.exchange import TimeLimit, Work, work
 
 if TYPE_CHECKING:
@@ -329,6 +338,8 @@ class LanFlows:
                 raise
         else:
             self.note_failures(climb)
+        finally:
+            self._context.on_climb(climb.traces)
         skills = [ref.lan for ref in found if ref.lan is not None]
         if is_fresh:
             yield from work(self.memory.forget_all)
@@ -494,12 +505,27 @@ class LanFlows:
             message = "scenes require multicast, which the configuration disables"
             fix = "Set enabled = true in [discovery.udp]. Without it skills are found by mDNS, and called by name."
             raise FetchError("LAN_UNAVAILABLE", message, fix=fix)
-        result = yield from self._use(
-            lambda agent: agent.request_scene(scene, names, is_join=join, use_unverified=may_be)
-        )
-        if not (result.is_joined or result.is_missing) and self._warnings:
-            raise self._silence(scene)
-        return result
+        results: list[SceneResult] = []
+
+        def ask(seconds: float) -> Flow[list[SceneResult]]:
+            del seconds  # the agent has times of its own for each step
+            result = yield from self._use(
+                lambda agent: agent.request_scene(scene, names, is_join=join, use_unverified=may_be)
+            )
+            results.append(result)
+            if result.is_joined:
+                return results
+            raise not_joined(result, names, self.settings) if result.is_missing else self._silence(scene)
+
+        climb = self.ladder.climb("", [Rung(LAN, ask, row=LADDER[LAN]._replace(attempts=1))])
+        try:
+            yield from climb.next()
+        except SkillwireError:
+            if not results or (self._warnings and not results[0].is_missing):
+                raise
+        finally:
+            self._context.on_climb(climb.traces)
+        return results[0]
 
     def provide_scene(
         self, folder: Path, scene: str, capabilities: Names, *, port: int = 0, logs: bool = False

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
-from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async
+from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,10 +44,13 @@ class SyncRunner:
         self.driver: SyncHttp | None = None
         self.sleep: Callable[[float], object] = time.sleep
 
-    def run(self, flow: Flow[T]) -> T:
-        """Run ``flow`` to its end and return its result; an error names the credential that was sent."""
+    def run(self, flow: Flow[T], seconds: float | None = None) -> T:
+        """Run ``flow`` to its end and return its result; an error names the credential that was sent.
+
+        Its requests end within these ``seconds``, and within the client's limit.
+        """
         try:
-            return drive(flow, self._do)
+            return drive(limit_time(limit_time(flow, seconds), self._session.limit.left()), self._do)
         except SkillwireError as error:
             self._session.explain(error)
             raise
@@ -93,10 +96,13 @@ class AsyncRunner:
         self.driver: AsyncHttp | None = None
         self.sleep: Callable[[float], Awaitable[object]] | None = None
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Run ``flow`` to its end and return its result; an error names the credential that was sent."""
+    async def run(self, flow: Flow[T], seconds: float | None = None) -> T:
+        """Run ``flow`` to its end and return its result; an error names the credential that was sent.
+
+        Its requests end within these ``seconds``, and within the client's limit.
+        """
         try:
-            return await drive_async(flow, self._do)
+            return await drive_async(limit_time(limit_time(flow, seconds), self._session.limit.left()), self._do)
         except SkillwireError as error:
             self._session.explain(error)
             raise

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
+from skillwire import limits
 from skillwire.adapters.files.atomic import cache_directory, home_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
@@ -29,7 +30,7 @@ from skillwire.errors import (
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
-from skillwire.resolver.ladder import NAMED, Ladder, Query, Rung
+from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.plan import (
     InstallPolicy,
@@ -38,7 +39,7 @@ from skillwire.resolver.references import parse_reference, parse_source, referen
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import seconds_of_age
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
-from skillwire.wire.exchange import limit_time, work
+from skillwire.wire.exchange import TimeLimit, limit_time, share_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +131,7 @@ class ClientSession(InstallFlows):
             ladder=Ladder(time.monotonic),
             on_climb=self._keep_rungs,
         )
-        self.rungs: tuple[RungTrace, ...] = ()
+        self.limit = TimeLimit(None)
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.allow(parse_reference(source))
         self._calls: Calls | None = None
@@ -299,14 +300,19 @@ class ClientSession(InstallFlows):
         return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
     def scene_skills(
-        self, scene: str, capabilities: Sequence[str], origins: Sequence[str] = ()
+        self,
+        scene: str,
+        capabilities: Sequence[str],
+        origins: Sequence[str] = (),
+        after: Sequence[RungTrace] = (),
     ) -> Flow[list[SkillRef]]:
         """Return installable skills for a scene: of the SkillCenter and the cache, then of ``origins`` or the sources.
 
-        Those that declare the scene come first, then those that match its words. Spec: SDP §4.2.
+        Those that declare the scene come first, then those that match its words. ``after`` are the rungs of the request
+        that had no provider. Spec: SDP §4.2.
         """
         query, words = Query(capabilities=tuple(capabilities), scenes=(scene,)), " ".join((scene, *capabilities))
-        rungs = [] if origins else self.lan.rungs(query, asks_lan=False)
+        rungs = [] if origins else [rung for rung in self.lan.rungs(query, asks_lan=False) if rung.name != LAN]
         places = [place for place in origins or self.settings.sources if place != "lan:"]
 
         def find_named(_: float) -> Flow[list[SkillRef]]:
@@ -318,12 +324,14 @@ class ClientSession(InstallFlows):
         if places:
             rungs.append(Rung(NAMED, find_named, is_always=True))
         by_reference: dict[str, SkillRef] = {}
-        for skill in (yield from self._climb("", rungs)):
+        for skill in (yield from self._climb("", rungs, after)):
             if not skill.has_no_artifact:
                 by_reference.setdefault(reference_to(skill), skill)
         return list(by_reference.values())
 
-    def _climb(self, question: object, rungs: Sequence[Rung[SkillRef]]) -> Flow[list[SkillRef]]:
+    def _climb(
+        self, question: object, rungs: Sequence[Rung[SkillRef]], after: Sequence[RungTrace] = ()
+    ) -> Flow[list[SkillRef]]:
         """Return what the first rungs have, nothing of a silent network; keep how each ended, and report failures."""
         climb = self.context.open_ladder().climb(question, rungs)
         found: list[SkillRef] = []
@@ -333,7 +341,7 @@ class ClientSession(InstallFlows):
             if not {error.code for error in climb.errors} <= _SILENT:
                 raise
         finally:
-            self._keep_rungs(climb.traces)
+            self._keep_rungs((*after, *climb.traces))
         from skillwire.resolver.rank import conflicting_digests  # noqa: PLC0415  # only searches have several sources
 
         if conflict := conflicting_digests(found):
@@ -356,7 +364,8 @@ class ClientSession(InstallFlows):
         result = yield from self.lan.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         if result.is_joined or choose is None:
             return result
-        found = yield from self.scene_skills(scene, tuple(capabilities))
+        found = yield from self.scene_skills(scene, tuple(capabilities), after=self.rungs)
+        asked = self.rungs
         chosen = (yield from work(partial(choose, found))) if found else None
         if chosen is None:
             return result
@@ -364,7 +373,9 @@ class ClientSession(InstallFlows):
         yield from self.apply(plan, consent=True, overwrite=False)
         lock = yield from work(self.folder.read_lock)
         folder = self.root / lock.skills[chosen.name].placement.folders[0] / chosen.name
-        return (yield from self.lan.provide_scene(folder, scene, capabilities))
+        result = yield from self.lan.provide_scene(folder, scene, capabilities)
+        self._keep_rungs(asked)
+        return result
 
     def trusted_origins(self) -> Flow[dict[str, OriginRecord]]:
         """Return the records of the origins that the user agreed to."""
@@ -412,14 +423,13 @@ class ClientSession(InstallFlows):
         """Return the skills of all places; report those that cannot be read, and raise the first error if none can."""
         skills: list[SkillRef] = []
         failures: list[SkillwireError] = []
-        for place in places:
+        for number, place in enumerate(places, 1):
             try:
                 if are_typed:
-                    skills += yield from self._find_at_reference(place, capability_type)
+                    flow = self._find_at_reference(place, capability_type)
                 else:  # a source of a project's file allows neither connecting nor sending secrets
-                    skills += yield from self._limit_lookup(
-                        find_skills(parse_source(place), self.context, capability_type)
-                    )
+                    flow = find_skills(parse_source(place), self.context, capability_type)
+                skills += yield from share_time(flow, limits.HTTP_REQUEST_SECONDS, is_last=number == len(places))
             except SkillwireError as error:
                 self.explain(error)
                 failures.append(error)
@@ -437,7 +447,7 @@ class ClientSession(InstallFlows):
             location = reference.lookups[0]
         if location is not None:
             yield from work(partial(self.access.allow, reference))
-            return (yield from self._limit_lookup(find_skills(location, self.context, capability_type)))
+            return (yield from find_skills(location, self.context, capability_type))
         found = yield from self.resolve(text, both=capability_type is not None)
         if capability_type is None:
             return found
@@ -490,6 +500,15 @@ class ClientBase(Generic[RunnerT]):
     def rungs(self) -> tuple[RungTrace, ...]:
         """The sources that were tried for the last answer, in order: how each ended, after what time, and why."""
         return self._session.rungs
+
+    @property
+    def limit(self) -> TimeLimit:
+        """The time limit for all requests from now on together; a program sets another ``TimeLimit``."""
+        return self._session.limit
+
+    @limit.setter
+    def limit(self, limit: TimeLimit) -> None:
+        self._session.limit = limit
 
     @property
     def driver(self) -> Any:

@@ -9,7 +9,7 @@ from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
-from skillwire.wire.exchange import TimeLimit, limit_time
+from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 class Client(ClientBase[SyncRunner]):
     """Finds, verifies, installs and calls skills. A context manager; connections are kept between calls.
+
+    All requests of a method end within its ``timeout`` seconds.
 
     Args:
         project: the folder of ``skills.lock`` and of the agents' folders.
@@ -76,14 +78,14 @@ class Client(ClientBase[SyncRunner]):
         finally:
             self._runner.close()
 
-    def index(self, origin: str) -> list[RemoteSkill]:
+    def index(self, origin: str, *, timeout: float | None = None) -> list[RemoteSkill]:
         """Return the skills of an origin, or of the index or folder that ``origin`` leads to.
 
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
-        found = self._runner.run(self._session.resolve(origin))
+        found = self._runner.run(self._session.resolve(origin), timeout)
         return [RemoteSkill(skill, self._session, self._runner) for skill in found]
 
     def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> RemoteSkill:
@@ -97,18 +99,23 @@ class Client(ClientBase[SyncRunner]):
             NotFoundError: ``SKILL_NOT_FOUND`` with similar names. Otherwise as :meth:`index`.
         """
         limit = TimeLimit(timeout)
-        ref = self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
+        ref = self._runner.run(self._session.resolve_one(reference, both=both), timeout)
         return RemoteSkill(ref, self._session, self._runner, limit.left())
 
-    def which(self, reference: str, *, explain: bool = False) -> Resolution:
+    def which(self, reference: str, *, explain: bool = False, timeout: float | None = None) -> Resolution:
         """Return what ``reference`` names and why: every index asked, trust, what is installed; errors are part of it.
 
         With ``explain`` both protocols of the origin are asked.
         """
-        return self._runner.run(self._session.which(reference, explain=explain))
+        return self._runner.run(self._session.which(reference, explain=explain), timeout)
 
     def find(
-        self, query: str = "", origins: Sequence[str] | str = (), *, capability_type: str | None = None
+        self,
+        query: str = "",
+        origins: Sequence[str] | str = (),
+        *,
+        capability_type: str | None = None,
+        timeout: float | None = None,
     ) -> list[tuple[RemoteSkill, float]]:
         """Search ``origins``, or the configured sources; return skills and scores, best first.
 
@@ -119,7 +126,7 @@ class Client(ClientBase[SyncRunner]):
         Raises:
             UsageError: ``NO_SOURCES``.
         """
-        hits = self._runner.run(self._session.search(query, origins, capability_type))
+        hits = self._runner.run(self._session.search(query, origins, capability_type), timeout)
         return [(RemoteSkill(skill, self._session, self._runner), score) for skill, score in hits]
 
     def sharing_document(self, url: str) -> bytes:
@@ -132,6 +139,7 @@ class Client(ClientBase[SyncRunner]):
         agents: Sequence[str] = (),
         copy: bool | None = None,
         choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
+        timeout: float | None = None,
     ) -> InstallPlan:
         """Return what :meth:`add` would do, and change nothing.
 
@@ -141,12 +149,13 @@ class Client(ClientBase[SyncRunner]):
                 else the universal folder and the agents in use.
             copy: copies instead of links in the folders of several agents; by default as the settings say.
             choose: returns those of the skills of a reference that are wanted; by default all.
+            timeout: seconds for all requests together.
 
         Raises:
             UsageError: ``USAGE`` for an unknown agent, or two skills of one name.
             TrustError: ``ORIGIN_REFUSED``, ``DOWNGRADE``. Otherwise as :meth:`index`.
         """
-        return self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose))
+        return self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose), timeout)
 
     def plan_locked(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
@@ -185,7 +194,7 @@ class Client(ClientBase[SyncRunner]):
         """
         return self._runner.run(self._session.hold_back(plan, accept, declined))
 
-    def diff(self, reference: str, version: str = "") -> SkillReview:
+    def diff(self, reference: str, version: str = "", *, timeout: float | None = None) -> SkillReview:
         """Return what changes from an installed skill, by its name, to its origin's present version or ``version``.
 
         Of any other reference, what changes from the version that it means to ``version``, or from the installed skill
@@ -195,7 +204,7 @@ class Client(ClientBase[SyncRunner]):
             NotFoundError: ``SKILL_NOT_FOUND``, ``VERSION_NOT_FOUND``. UsageError: ``USAGE`` for a single version.
                 Otherwise as :meth:`apply`.
         """
-        return self._runner.run(self._session.diff(reference, version))
+        return self._runner.run(self._session.diff(reference, version), timeout)
 
     def apply(
         self,
@@ -227,10 +236,11 @@ class Client(ClientBase[SyncRunner]):
         consent: bool = False,
         overwrite: bool = False,
         copy: bool | None = None,
+        timeout: float | None = None,
     ) -> InstallReport:
         """Install skills: verified, all or nothing, recorded in ``skills.lock``. See :meth:`plan`, :meth:`apply`."""
         flow = self._session.add(references, agents, consent=consent, overwrite=overwrite, copy=copy)
-        return self._runner.run(flow)
+        return self._runner.run(flow, timeout)
 
     def installed(self) -> list[LockedSkill]:
         """Return the skills of ``skills.lock``, by name."""
@@ -256,19 +266,25 @@ class Client(ClientBase[SyncRunner]):
         """
         return self._runner.run(self._session.compare(names, to))
 
-    def outdated(self, *names: str) -> list[UpdateComparison]:
+    def outdated(self, *names: str, timeout: float | None = None) -> list[UpdateComparison]:
         """Return the comparisons of :meth:`compare` that are not ``current``."""
-        return self._runner.run(self._session.outdated(names))
+        return self._runner.run(self._session.outdated(names), timeout)
 
     def update(
-        self, *names: str, accept: Collection[str] = (), consent: bool = False, overwrite: bool = False
+        self,
+        *names: str,
+        accept: Collection[str] = (),
+        consent: bool = False,
+        overwrite: bool = False,
+        timeout: float | None = None,
     ) -> InstallReport:
         """Update installed skills, these or all; see :meth:`compare`, :meth:`hold_back` and :meth:`apply`.
 
         An update that asks for more and is not in ``accept`` is among the ``failed`` ones: ``UPDATE_ASKS_MORE``, or
         ``VERSION_REUSED``. A skill that is gone or cannot be reached stays as it is; :meth:`outdated` names it.
         """
-        return self._runner.run(self._session.update(names, accept, consent=consent, overwrite=overwrite))
+        flow = self._session.update(names, accept, consent=consent, overwrite=overwrite)
+        return self._runner.run(flow, timeout)
 
     def trusted_origins(self) -> dict[str, OriginRecord]:
         """Return the origins that the user agreed to install from, with the record of each."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, Ty
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
-from skillwire.wire.exchange import All, Sleep, within
+from skillwire.wire.exchange import TIME_LEFT, All, Sleep, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -269,10 +269,10 @@ class Climb(Generic[T]):
     def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
         """Ask one rung, as often as its row says; return how it ended, and touch nothing of this climb."""
         clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
+        left = yield TIME_LEFT
         started = clock()
-        end = started + row.deadline
-        if self._end is not None:
-            end = min(end, max(self._end, started + _LOCAL) if row.is_local else self._end)
+        left = left if self._end is None else min(left, self._end - started)
+        end = started + min(row.deadline, max(left, _LOCAL) if row.is_local else left)
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:

@@ -21,7 +21,7 @@ from skillwire.resolver.plan import meets_min_age, ref_of_locked
 from skillwire.resolver.references import parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
-from skillwire.wire.exchange import limit_time, work
+from skillwire.wire.exchange import share_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,7 +121,7 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
     """
     failure: SkillwireError | None = None
     missing: NotFoundError | FetchError | None = None
-    for lookup in lookups:
+    for number, lookup in enumerate(lookups, 1):
         try:
             if lookup.source == SKILL_SHARING:
                 from skillwire.resolver.rank import resolve_shared  # noqa: PLC0415  # installing does without
@@ -129,7 +129,7 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
                 flow = resolve_shared(lookup, context)
             else:
                 flow = open_source(lookup.source, context).resolve(lookup)
-            found = yield from limit_time(flow, limits.HTTP_REQUEST_SECONDS)
+            found = yield from share_time(flow, limits.HTTP_REQUEST_SECONDS, is_last=number == len(lookups))
         except (NotFoundError, FetchError) as error:
             failure = failure or error
             if error.code == "SKILL_NOT_FOUND" and lookup.source == AGENT_SKILLS and not (missing and missing.fix):

@@ -13,12 +13,13 @@ decoding, and ``timeout`` over the whole request. It throws :class:`~skillwire.e
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from skillwire import limits
-from skillwire.errors import UsageError
+from skillwire.errors import FetchError, SourceLocation, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
 
 T = TypeVar("T")
-_SHORTEST = 0.1  # seconds of a request at the end of the time
+_SHORTEST: Final = 0.1  # seconds of a step at the end of the time
 
 
 class Sink(Protocol):
@@ -158,20 +159,29 @@ async def drive_async(flow: Flow[T], do: Callable[[Step], Awaitable[Any]]) -> T:
         return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
 
 
+#: A step whose result is how many seconds the flow has left; infinite without a limit.
+TIME_LEFT: Final = Work(lambda: math.inf)
+
+
 def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]:
-    """Run ``flow``; a request that has no answer ``seconds`` from now fails with ``TIMEOUT``."""
+    """Run ``flow``; a request that has no answer ``seconds`` from now, or begins later, fails with ``TIMEOUT``."""
     end = clock() + seconds
 
     def bounded(flow: Flow[Any]) -> Flow[Any]:
         try:
             step = next(flow)
             while True:
-                if isinstance(step, HttpRequest):
-                    step = step._replace(timeout=min(step.timeout, max(end - clock(), _SHORTEST)))
-                elif isinstance(step, All):
-                    step = step._replace(flows=[bounded(one) for one in step.flows])
                 try:
+                    if isinstance(step, HttpRequest):
+                        if (left := end - clock()) <= 0:
+                            message = f"the time limit of {seconds:.3g} s is over"
+                            raise FetchError("TIMEOUT", message, place=SourceLocation(step.url))  # noqa: TRY301  # into the flow
+                        step = step._replace(timeout=min(step.timeout, left))
+                    elif isinstance(step, All):
+                        step = step._replace(flows=[bounded(one) for one in step.flows])
                     result = yield step
+                    if step is TIME_LEFT:
+                        result = min(result, max(end - clock(), 0.0))
                 except BaseException as error:  # noqa: BLE001  # the flow cleans up
                     step = flow.throw(error)
                 else:
@@ -184,10 +194,7 @@ def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]
 
 
 class TimeLimit:
-    """A time limit for several steps together, from now on; raises ``USAGE`` for a malformed one.
-
-    The first tenth of it is not counted, so that a provider gets the limit as it was given after quick look-ups.
-    """
+    """A time limit for several steps together, from now on; raises ``USAGE`` for a malformed one."""
 
     def __init__(self, timeout: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock, self._started = seconds_of(timeout), clock, clock()
@@ -196,8 +203,7 @@ class TimeLimit:
         """Return the seconds for the next step, at least a tenth; None without a limit."""
         if self.seconds is None:
             return None
-        spent = self._clock() - self._started
-        return self.seconds if spent < self.seconds / 10 else max(self.seconds - spent, _SHORTEST)
+        return max(self.seconds - (self._clock() - self._started), _SHORTEST)
 
     @property
     def is_over(self) -> bool:
@@ -220,6 +226,12 @@ def limit_time(flow: Flow[T], timeout: float | None) -> Flow[T]:
     """Return ``flow``, whose requests end within ``timeout`` seconds from now."""
     seconds = seconds_of(timeout)
     return flow if seconds is None else within(flow, seconds, time.monotonic)
+
+
+def share_time(flow: Flow[T], seconds: float, *, is_last: bool) -> Flow[T]:
+    """Run ``flow`` for at most ``seconds``, and for half of the time that is left unless it ``is_last``."""
+    left: float = yield TIME_LEFT
+    return (yield from within(flow, min(seconds, left if is_last else left / 2), time.monotonic))
 
 
 def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:

@@ -318,6 +318,21 @@ def test_a_request_that_is_answered_joins(agent, capsys):
 
 
 @pytest.mark.usefixtures("agent")
+def test_the_request_on_the_network_is_the_first_of_the_sources_that_were_tried(capsys):
+    assert run(["scene", "request", "auth", "--json"]) == 0
+    assert tried(json.loads(capsys.readouterr().out)["rungs"]) == [("lan", "found")]
+    assert run(["scene", "request", "paper", "--json"]) == 3
+    rungs = json.loads(capsys.readouterr().out)["error"]["details"]["rungs"]
+    assert tried(rungs) == [("lan", "nothing"), ("dht", "off"), ("skillCenter", "off"), ("cache", "nothing")]
+    assert run(["scene", "list", "--json"]) == 0
+    assert tried(json.loads(capsys.readouterr().out)["rungs"])[0] == ("lan", "found")
+
+
+def tried(rungs):
+    return [(rung["name"], rung["outcome"]) for rung in rungs]
+
+
+@pytest.mark.usefixtures("agent")
 def test_a_request_that_is_not_answered_needs_a_place_to_look(capsys):
     assert run(["scene", "request", "paper"]) == 3
     told = capsys.readouterr().err

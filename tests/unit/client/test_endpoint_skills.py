@@ -20,7 +20,7 @@ from skillwire.errors import (
 from skillwire.resolver.sources.skills_rpc import Pages
 from skillwire.rpc import BlobPart, ListedSkill, RunResult, SkillPage
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse, TimeLimit
 
 ORIGIN = "https://skills.example.com"
 ENDPOINT = f"{ORIGIN}/rpc"
@@ -368,7 +368,8 @@ class TestFiles:
 
 class TestCalling:
     @pytest.fixture
-    def sent(self, opened, tmp_path):
+    def sent(self, opened, tmp_path, monkeypatch):
+        monkeypatch.setattr(TimeLimit, "left", lambda limit: limit.seconds)  # no time passes before a call
         (tmp_path / "leads.csv").write_bytes(b"name\nAda\n")
 
         def call(inputs, run=None, **options):

@@ -28,7 +28,7 @@ from skillwire.resolver.ladder import (
 )
 from skillwire.resolver.rank import conflicting_digests
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Sleep, drive_async
+from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Sleep, Work, drive_async, within
 
 pytestmark = pytest.mark.virtual_time
 NAMES = list(LADDER)
@@ -51,6 +51,14 @@ class Source:
         return self.result
 
 
+class Kept(Source):
+    """Answers without a request."""
+
+    def ask(self, seconds):  # noqa: ARG002 - the form of a rung
+        yield from ()
+        return self.result
+
+
 async def run(flow):
     """Do the steps of a flow in virtual time, as the asynchronous client does."""
 
@@ -63,6 +71,8 @@ async def run(flow):
             return HttpResponse(step.url, 200, {}, b"")
         if isinstance(step, Sleep):
             return await asyncio.sleep(step.seconds)
+        if isinstance(step, Work):
+            return step.call()
         assert isinstance(step, All)
         return await AsyncDriver(AddressPolicy()).run_all(step.flows, run=run, is_enough=step.is_enough)
 
@@ -281,9 +291,9 @@ async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost
     on, budget, alive = ladder(hedges=hedges), 4.0, dict.fromkeys((LAN, CENTER, CACHE), True)
 
     def answer(name, number, _):
-        yield HttpRequest("http://source/0.05", timeout=1e9)
+        yield HttpRequest(f"http://source/{0.01 if name == CACHE else 0.05}", timeout=1e9)
         if not alive[name]:
-            if number % 2:
+            if number % 2 and name != CACHE:  # which asks no server
                 yield HttpRequest("http://source/1000000.0", timeout=1e9)
             raise failed("CONNECT_FAILED")
         return [(number, name)]
@@ -301,6 +311,20 @@ async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost
         answers = await asyncio.gather(*map(ask, range(200)))
         assert {name for found in answers for _, name in found} <= alive.keys() - dead
         assert all(answers)
+
+
+async def test_a_limit_around_a_climb_bounds_its_rungs_and_leaves_the_cache_a_moment():
+    silent = {name: Source([], 1e6) for name in (LAN, CENTER, NAMED)}
+    climbing = climb({**silent, CACHE: Kept(["kept"])})
+    started = virtual_loop().time()
+    assert await run(within(climbing.next(), 2.0, virtual_loop().time)) == ["kept"]
+    assert virtual_loop().time() - started <= 2.0 + 0.05
+    assert [(trace.name, trace.outcome) for trace in climbing.traces] == [
+        (LAN, Outcome.TIMEOUT),
+        (CENTER, Outcome.NOT_REACHED),
+        (CACHE, Outcome.FOUND),
+        (NAMED, Outcome.NOT_REACHED),
+    ]
 
 
 async def test_a_version_with_two_digests_is_an_alarm():

@@ -1,7 +1,9 @@
+import math
+
 import pytest
 
 from skillwire.errors import FetchError
-from skillwire.wire.exchange import All, HttpRequest, HttpResponse, drive, follow, within
+from skillwire.wire.exchange import TIME_LEFT, All, HttpRequest, HttpResponse, drive, follow, within
 
 OK = HttpResponse("https://a.example/", 200, {}, b"one")
 
@@ -59,8 +61,29 @@ def test_the_requests_of_a_flow_end_within_its_time():
         now += 4
         return OK
 
-    assert drive(within(parallel(), 10, lambda: now), do) == b"oneoneoneone"
-    assert timeouts == [10, 6, 2, 0.1]
+    with pytest.raises(FetchError) as over:
+        drive(within(parallel(), 10, lambda: now), do)
+    assert timeouts == [10, 6, 2], "a request after the end is not made"
+    assert (over.value.code, over.value.message) == ("TIMEOUT", "the time limit of 10 s is over")
+    now, timeouts = 100.0, []
+    assert drive(within(parallel(), 20, lambda: now), do) == b"oneoneoneone"
+
+
+def test_a_flow_can_ask_how_much_time_it_has_left():
+    def asking():
+        alone = yield TIME_LEFT
+        (within_all,) = yield All([asking_once()])
+        return alone, within_all
+
+    def asking_once():
+        return (yield TIME_LEFT)
+
+    def do(step):
+        return [drive(one, do) for one in step.flows] if isinstance(step, All) else step.call()
+
+    assert drive(asking(), do) == (math.inf, math.inf)
+    assert drive(within(within(asking(), 7, lambda: 0.0), 3, lambda: 0.0), do) == (3, 3)
+    assert drive(within(within(asking(), 2, lambda: 0.0), 3, lambda: 0.0), do) == (2, 2)
 
 
 def test_a_flow_with_a_time_gets_errors_and_is_closed_as_any_other():

@@ -24,7 +24,7 @@ from skillwire.resolver.rank import rank
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skillwire.model.lan import LanSkill
+    from skillwire.model.lan import LanSkill, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.ladder import Climb, Query
@@ -259,6 +259,15 @@ def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
         fix="Ask again, each time after a longer pause; skillwire lan lists the agents that this machine hears. "
         f"To offer a skill yourself: {serve}.",
     )
+
+
+def not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
+    """Return the error for a scene without a provider that has these capabilities, or without any answer."""
+    if not result.is_missing:
+        return no_answer(settings, result.scene)
+    what = "capability" if len(capabilities) == 1 else "capabilities"
+    able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
+    return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
 
 
 def unverified(skill: LanSkill) -> TrustError:

@@ -244,7 +244,8 @@ def _print_versions(output: Output, versions: Sequence[ReleaseObject], *, is_all
     """Print the versions of a registry; a folder has one, which says nothing more. ``is_all``: they were asked for."""
     if not is_all and len(versions) == 1 and versions[0]["published_at"] is None and versions[0]["status"] == "active":
         return
-    output.line()
+    if not is_all:
+        output.line()
     output.line(bold("versions"))
     rows: list[list[Part]] = []
     most = len(versions) if is_all else _MAX_FIELDS

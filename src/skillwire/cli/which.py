@@ -58,7 +58,8 @@ def command(
     if explain or resolution.error is None:  # else the error is the whole answer
         output.document(_document(resolution, token))
         for skill in resolution.found:
-            output.line(bold(skill.name), f" {skill.version or ''}".rstrip(), "  ", skill.url)
+            mark = warning("  stale") if skill.freshness == "stale" else ""
+            output.line(bold(skill.name), f" {skill.version or ''}".rstrip(), "  ", skill.url, mark)
             output.line(dim(f"  {_assurance(skill)}"))
     if explain:
         _explain(output, resolution, token)
@@ -147,6 +148,8 @@ def _freshness(attempt: Attempt) -> str:
         "origin": "fetched just now",
     }
     rest = f"fresh for {_duration(attempt.fresh_for)}" if attempt.fresh_for else "revalidated on each use"
+    if attempt.answered_by == "cache" and not attempt.fresh_for:
+        rest = "stale, which --offline alone uses"
     return f"{ways[attempt.answered_by or 'origin']}; {rest}"
 
 

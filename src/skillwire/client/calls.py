@@ -336,7 +336,7 @@ class Calls:
         except FetchError as error:
             # An earlier one may have arrived.
             error.may_be_accepted = error.may_be_accepted or plan.is_taken_up
-            if error.code == "CIRCUIT_OPEN" and not plan.is_taken_up:
+            if not error.may_be_accepted:
                 yield from self._note(partial(self._book.drop, plan.record))
             raise
         if answer.error is not None:

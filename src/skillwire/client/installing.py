@@ -6,7 +6,7 @@ The session opens the adapters that these flows use, and adds the flows that sea
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire import limits
 from skillwire.errors import (
@@ -18,6 +18,7 @@ from skillwire.errors import (
     TrustError,
     UsageError,
     ValidationError,
+    first_of,
 )
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import is_version
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
+_NAMED: Final = 24  # skills in a message
 
 
 class InstallFlows:
@@ -108,7 +110,8 @@ class InstallFlows:
         found = yield from self.resolve(text, both=both)
         if len(found) != 1:
             example = reference_to(found[0]) if found else f"{text}/name"
-            raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
+            message = f"{text} means {len(found)} skills: {first_of([skill.name for skill in found], _NAMED)}"
+            raise UsageError("REFERENCE", message.rstrip(": "), fix=f"Name one, such as {example}.")
         return found[0]
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:

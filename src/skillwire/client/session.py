@@ -153,13 +153,15 @@ class ClientSession(InstallFlows):
         self.access.explain(error)
         if error.code not in REFUSED_ADDRESS:
             return
-        foreign = [source for source in self.settings.sources if source not in self.settings.own_sources]
-        with suppress(SkillwireError):  # a source that cannot be read is an error of its own
-            if error.details.get("host") in {parse_url(parse_source(source).url).host for source in foreign}:
-                error.fix = (
-                    "The project's skillwire.toml names it, and a project file may name only public addresses. If you "
-                    f"trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
-                )
+        named = set[str]()
+        for text in {*self.settings.sources, *self.settings.skills} - self.settings.own_sources:
+            with suppress(SkillwireError):  # one that cannot be read is an error of its own
+                named.update(parse_url(lookup.url).host for lookup in parse_reference(text).lookups)
+        if error.details.get("host") in named:
+            error.fix = (
+                "The project's skillwire.toml names it, and a project file may name only public addresses. If you "
+                f"trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
+            )
 
     def registry_url(self, url: str) -> str:
         """Return the URL of a registry, that of the settings for an empty one, and allow to connect to it."""

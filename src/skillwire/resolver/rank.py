@@ -206,8 +206,8 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
 
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
-    """Whether an index of Skill Sharing, which is for a whole site, may list the skill: no scope has one."""
-    return not skill.is_local and skill.rpc is None and not is_namespace_at(skill.origin)
+    """Whether an index of Skill Sharing, which is for a whole site, may list it: no scope and no repository has one."""
+    return not (skill.is_local or skill.rpc or skill.git or is_namespace_at(skill.origin))
 
 
 def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:

@@ -103,7 +103,7 @@ def which(
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error, rungs=tuple(rungs))
     others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
-    if reference.path is None and found[0].rpc is None:  # trust is for installing
+    if not found[0].is_local and found[0].rpc is None:  # trust is for installing
         origin = found[0].origin
         record = yield from work(partial(context.origins.look_up, origin))
         standing = OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
@@ -134,7 +134,8 @@ def _steps(attempts: Sequence[Attempt], addresses: AddressPolicy) -> tuple[Step,
     for attempt in attempts:
         refused = None
         try:
-            addresses.check_url(parse_url(attempt.url))
+            if "://" in attempt.url:  # else it is a repository of this machine
+                addresses.check_url(parse_url(attempt.url))
         except TrustError as error:
             refused = error
         steps.append(Step(attempt, refused))

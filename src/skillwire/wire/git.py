@@ -59,9 +59,9 @@ def read_capabilities(answer: bytes) -> frozenset[str]:
     if lines and lines[0].startswith(b"# service="):
         del lines[0]
     if not lines or lines[0] != b"version 2":
-        raise malformed("the server does not speak version 2 of Git's protocol")
+        raise DecodeError("GIT_ANSWER", "the server does not speak version 2 of Git's protocol")
     if any(line.startswith(b"object-format=") and line != b"object-format=sha1" for line in lines):
-        raise malformed("the repository names its objects by another hash than SHA-1")
+        raise DecodeError("GIT_ANSWER", "the repository names its objects by another hash than SHA-1")
     fetch = next((line for line in lines if line.startswith(b"fetch=")), b"")
     return frozenset(fetch.removeprefix(b"fetch=").decode(errors="replace").split())
 
@@ -75,7 +75,7 @@ def read_refs(answer: bytes) -> dict[str, Ref]:
             peeled = _PEELED.search(match[3])
             found[match[2]] = Ref(match[2], peeled[1] if peeled else match[1])
             if len(found) > limits.GIT_REFS:
-                raise malformed(f"there are over {limits.GIT_REFS} references")
+                raise DecodeError("GIT_ANSWER", f"there are over {limits.GIT_REFS} references")
     return found
 
 
@@ -102,17 +102,12 @@ def _packets(answer: bytes) -> Iterator[bytes]:
         head = answer[position : position + 4]
         size = int(head, 16) if _LENGTH.fullmatch(head) else 3
         if size == 3 or position + max(size, 4) > len(answer):  # noqa: PLR2004  # no packet has this length
-            raise malformed("the answer is not in Git's protocol")
+            raise DecodeError("GIT_ANSWER", "the answer is not in Git's protocol")
         line = answer[position + 4 : position + size]
         if line.startswith(b"ERR "):
             raise _refused(line[4:])
         yield line
         position += max(size, 4)
-
-
-def malformed(message: str) -> DecodeError:
-    """Return the error for bytes that are not what Git sends."""
-    return DecodeError("GIT_ANSWER", message)
 
 
 def _refused(reason: bytes) -> FetchError:

@@ -1,8 +1,10 @@
 """``skillwire which``: what it prints, and what it hands to scripts."""
 
 import json
+import re
 
 import pytest
+from tests.support.git_server import GitServer, Repository
 from tests.support.raw_server import RawServer, index_of, pages
 
 from skillwire.cli.main import run
@@ -75,3 +77,39 @@ def test_offline_says_what_the_cache_does_not_hold(origin, capsys):
     said = capsys.readouterr().out
     assert said.count("the index is not in the cache [OFFLINE]") == 5
     assert "no index there" not in said
+
+
+def test_what_only_offline_use_allows_is_marked_as_stale(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with RawServer(pages({"/.well-known/agent-skills/index.json": index_of(ENTRY)})) as server:
+        origin = f"127.0.0.1:{server.port}"
+        assert run(["which", f"{origin}/code-review"]) == 0
+        assert "stale" not in capsys.readouterr().out
+    assert run(["which", f"{origin}/code-review", "--explain", "--offline"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"code-review  http://{origin}/a.md  stale\n")
+    assert "stale, which --offline alone uses" in said
+
+
+@pytest.mark.parametrize("place", ["http", "file"])
+def test_a_repository_is_explained_without_a_question_to_skill_sharing(tmp_path, monkeypatch, capsys, place):
+    monkeypatch.chdir(tmp_path)
+    Repository(tmp_path / "repos/r").skill("skills/a").commit("v1.0.0")
+    with GitServer(tmp_path / "repos") as server:
+        url = f"{server.url}/r/.git" if place == "http" else f"file://{tmp_path}/repos/r"
+        assert run(["which", f"{url}//skills/a", "--explain"]) == 0
+        assert "index git, 1 skill" in capsys.readouterr().out
+        assert not [request for request in server.requests if "well-known" in request]
+
+
+def test_several_skills_are_named_and_an_unknown_digest_leads_to_the_versions(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Repository(tmp_path / "r").skill("skills/a").skill("skills/b").commit("v1.0.0")
+    assert run(["show", f"file://{tmp_path}/r"]) == 2
+    assert "means 2 skills: a, b\n" in capsys.readouterr().err
+    assert run(["show", f"file://{tmp_path}/r//skills/a@sha256:{'0' * 64}"]) == 3
+    command = re.search(r"fix: List the versions: skillwire (.*)\.\n", capsys.readouterr().err)
+    assert command is not None
+    assert run(command[1].split()) == 0
+    assert capsys.readouterr().out == "versions\n  1.0.0\n"

@@ -232,6 +232,11 @@ class TestServers:
         server.answers["/r/.git/info/refs"] = server.answers["/r/.git/git-upload-pack"] = page
         assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == "GIT_REPOSITORY"
 
+    def test_a_server_that_only_has_the_files_is_told_from_an_absent_repository(self, client, server):
+        server.answers["/r/.git/git-upload-pack"] = (501, b"")
+        server.answers["/r/.git/info/refs"] = (200, b"a" * 40 + b"\trefs/heads/main\n")
+        assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == "GIT_ANSWER"
+
     def test_a_repository_that_moved_is_followed(self, client, server):
         moved = {"Location": "/r/.git/info/refs?service=git-upload-pack"}
         server.answers["/old.git/info/refs"] = (301, b"", "text/plain", moved)

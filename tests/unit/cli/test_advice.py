@@ -18,9 +18,18 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_private_source_of_the_project_is_refused_with_the_reason(capsys, project):
-    (project / "skillwire.toml").write_text('sources = ["127.0.0.1:1"]\n')
-    assert run(["find", "x"]) == 4
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('sources = ["127.0.0.1:1"]', ["find", "x"]),
+        ('sources = ["127.0.0.1:1", "./no-source"]', ["find", "x"]),
+        ('skills = ["127.0.0.1:1/notes"]', ["add"]),
+        ('skills = ["http://localhost:1/repository.git"]', ["add"]),
+    ],
+)
+def test_a_private_place_that_the_project_names_is_refused_with_the_reason(capsys, project, settings, words):
+    (project / "skillwire.toml").write_text(f"{settings}\n")
+    assert run(words) == 4
     told = capsys.readouterr().err
     assert "fix: The project's skillwire.toml names it, and a project file may name only public addresses" in told
     assert "SKILLWIRE_ALLOW" in told

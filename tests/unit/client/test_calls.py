@@ -888,6 +888,13 @@ class TestRemembering:
         assert place.bodies[0] == place.bodies[-1], "the circumstances are those of the first time"
         assert place.codes == ["CALL_TAKEN_UP"]
 
+    def test_a_call_that_never_left_is_not_taken_up(self, place):
+        place.post(nobody())
+        failing(place.call)
+        place.post(DONE)
+        assert place.call(place.open()).is_completed
+        assert place.codes == []
+
     def test_another_call_is_another_one(self, place):
         place.post(LOST)
         failing(place.call)

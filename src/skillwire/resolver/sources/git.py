@@ -37,6 +37,7 @@ from skillwire.model.skill import is_skill_name, is_version
 from skillwire.resolver.context import Attempt, as_finding
 from skillwire.resolver.git_references import check_ref
 from skillwire.resolver.lockfile import did_you_mean
+from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust.git_objects import plan_skill, read_commit, read_pack, read_repository_archive
 from skillwire.wire import git
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 #: Host → the address of a commit's archive.
 ARCHIVES: dict[str, str] = {"github.com": "{repository}/archive/{ref}.tar.gz"}
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_DUMB: Final = re.compile(rb"[0-9a-f]{40}\trefs/")
 _TAG: Final = re.compile(r"refs/tags/(?:(.+?)[-@/])?v?(\d+\.\d+\.\d+(?:[-+].*)?)", re.ASCII)
 _OK: Final = 200
 _SKILL_MD: Final = "SKILL.md"
@@ -204,7 +206,9 @@ class GitSource:
                 (found,) = yield from self.resolve(again)
                 assert found.git is not None  # noqa: S101  # it is of this source
                 return [found._replace(digest=Digest(lookup.version), git=found.git._replace(ref=lookup.version))]
-        raise NotFoundError("VERSION_NOT_FOUND", f"no tagged version of {skill.name} has the digest {lookup.version}")
+        message = f"no tagged version of {skill.name} has the digest {lookup.version}"
+        fix = f"List the versions: skillwire show {reference_to(skill)} --versions."
+        raise NotFoundError("VERSION_NOT_FOUND", message, fix=fix)
 
     def _read_skills(self, url: str, chosen: _Commit, tree: Tree, folders: Sequence[str]) -> Flow[list[SkillRef]]:
         files = {folder: _files_below(tree, folder) for folder in folders}
@@ -338,7 +342,7 @@ class GitSource:
         answer = yield from self._ask(url, request, limits.GIT_PACK_BYTES)
         found = yield from work(lambda: read_pack(git.read_objects(answer)))
         if absent := [name for name in missing if name not in found]:
-            raise git.malformed(f"the server left out {absent[0]}")
+            raise DecodeError("GIT_ANSWER", f"the server left out {absent[0]}")
         return found
 
     def _offered(self, url: str) -> Flow[None]:
@@ -376,6 +380,10 @@ class GitSource:
             raise FetchError(
                 "AUTH_REQUIRED", f"the server answered {response.status}: it is private or absent", place=place
             )
+        if response.status == _OK and _DUMB.match(response.body):
+            message = "the server only offers the files of a repository (dumb HTTP), and does not run Git"
+            fix = "Serve it with git http-backend, or clone it and add from its folder."
+            raise DecodeError("GIT_ANSWER", message, place=place, fix=fix)
         is_git = response.headers.get("content-type", "").partition(";")[0] == f"{_TYPE}{kind}"
         if response.status in ABSENT or (response.status == _OK and not is_git):
             raise NotFoundError("GIT_REPOSITORY", "no Git repository is there, or it is private", place=place)

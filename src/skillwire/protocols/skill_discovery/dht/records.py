@@ -183,7 +183,7 @@ def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
 def _read_body(data: bytes) -> _Body:
     try:
         body = _DECODE_BODY(data)
-        endpoint = str(parse_url(body.endpoint))
+        endpoint = "" if body.removed and not body.endpoint else str(parse_url(body.endpoint))
         if body.digest:
             Digest.parse(body.digest)
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,301 @@
+"""The other nodes: how they prove their keys, which of them are known, and which are tried again.
+
+A node is asked, kept in a table and named to others only after it answered our HELLO: the signature proves its key, the
+key is its id, and the authority decides its standing. In the profile *signed* only certified nodes are admitted. Later
+messages are unsigned: an answer comes from the address that was proven and repeats a random transaction.
+
+Once a second one node is tried again that was lost, or is a bootstrap node without an answer, so a healed network is
+noticed within seconds. Beside that the node that was heard longest ago is asked for nodes near a random id, more often
+while nodes leave; this also refreshes the table. Spec: SDP §6, §10; specs §3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.dht import records
+from skillwire.protocols.skill_discovery.dht.messages import (
+    CLIENT,
+    NONCE_BYTES,
+    Find,
+    Found,
+    Hello,
+    Welcome,
+    hello_text,
+    may_name,
+    read_host,
+    write_host,
+)  # fmt: skip
+from skillwire.protocols.skill_discovery.dht.requests import Requests
+from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.trust.ecdsa import public_key_of
+from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from random import Random
+
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.dht.messages import WireContact
+    from skillwire.protocols.skill_discovery.dht.requests import Pending, Slow
+    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement
+
+#: Seconds between two tries of nodes that do not answer, and the most between two checks of nodes that do.
+_RETRY: Final = 1.0
+_CHECK: Final = 10.0
+#: Seconds in which a node that did not prove its key is not asked for it again without need.
+_DECLINED: Final = 60.0
+#: Nodes that are asked for their proof after one answer that names them.
+_LEARNED: Final = 3
+
+
+class Proof(NamedTuple):
+    """A node that proved its key, and the address at which it saw us."""
+
+    id: bytes
+    agent_id: str
+    standing: Standing
+    judgement: Judgement
+    seen: Peer
+
+
+#: Takes the proof of a node, or None when it gave none.
+Proven = Callable[["Proof | None", "Moment"], None]
+
+
+class Peers:
+    """The nodes that one node knows; ``on_return`` is called when one that was not reached answers again."""
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        identity: Identity,
+        authority: Authority,
+        random: Random,
+        profile: Profile,
+        settings: DhtSettings,
+        is_client: bool,
+        on_return: Callable[[Moment], None],
+    ) -> None:
+        certificate = identity.certificate
+        self.id = hashlib.sha256(public_key_of(certificate)).digest() if certificate else records.group_id(agent_id)
+        self.number = int.from_bytes(self.id, "big")
+        self.requests = Requests(self.id, CLIENT if is_client else 0, random, self._settled)
+        self.tables = Table(self.id, settings.k), Table(self.id, settings.k)
+        self.bootstraps: dict[Peer, bool] = {}  # whether each answers
+        self._agent_id, self._identity, self._authority = agent_id, identity, authority
+        self._random = random
+        self._profile = profile
+        self._on_return = on_return
+        self._proofs: BoundedDict[Peer, Proof] = BoundedDict(limits.DHT_PROVEN)
+        self._hellos: dict[Peer, list[tuple[Proven, Slow | None]]] = {}
+        self._declined: BoundedDict[Peer, float] = BoundedDict(limits.DHT_PROVEN)
+        self._suspects: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)  # left one request unanswered
+        self._lost: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)
+        self._pause = _CHECK
+        self._next_check = 0.0
+        self._next_try: float | None = None
+
+    def table(self, peer: Peer) -> Table:
+        """Return the table of an address's family."""
+        return self.tables[":" in peer.host]
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a node is being asked for its proof."""
+        return bool(self._hellos)
+
+    def admits(self, standing: Standing) -> bool:
+        """Return whether the profile lets a signer of this standing take part."""
+        return self._profile is Profile.OPEN or standing is Standing.CERTIFIED
+
+    def closest(self, number: int, most: int) -> list[Contact]:
+        """Return the nodes closest to an id, given as a number, of both families, each once."""
+        found = [entry for table in self.tables for entry in table.closest(number, most)]
+        if len(self.tables[True]):
+            found = list({entry.number: entry for entry in found}.values())
+            found.sort(key=lambda entry: entry.number ^ number)
+        return [entry.contact for entry in found[:most]]
+
+    def is_proven(self, contact: Contact, now: Moment) -> bool:
+        """Return whether a node proved that it is at its address, and is admitted still."""
+        proof = self._proofs.get(contact.peer)
+        return proof is not None and proof.id == contact.id and self._is_admitted(proof, now)
+
+    def _is_admitted(self, proof: Proof, now: Moment) -> bool:
+        judgement = proof.judgement
+        return self.admits(proof.standing) and judgement.until > now.wall and not judgement.is_revoked()
+
+    def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
+        """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
+        self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
+        for peer, is_reached in self.bootstraps.items():
+            if not is_reached:
+                self.hello(peer, now)
+        self._try_by(now.steady + _RETRY)
+
+    def bootstrap_contacts(self) -> list[Contact]:
+        """Return the bootstrap nodes that answer."""
+        known = ((self._proofs.get(peer), peer) for peer in self.bootstraps)
+        return [Contact(proof.id, peer) for proof, peer in known if proof is not None]
+
+    def hello(
+        self, peer: Peer, now: Moment, then: Proven = lambda _proof, _now: None, slow: Slow | None = None
+    ) -> None:
+        """Ask a node to prove its key; several askers at once share one HELLO."""
+        waiting = self._hellos.setdefault(peer, [])
+        waiting.append((then, slow))
+        if len(waiting) == 1:
+            nonce = self._random.randbytes(NONCE_BYTES)
+            done = partial(self._welcomed, peer, nonce)
+            self.requests.ask(peer, None, Hello, (nonce,), now, done, partial(self._slow, peer))
+
+    def _slow(self, peer: Peer, now: Moment) -> None:
+        for _, slow in list(self._hellos.get(peer, ())):
+            if slow is not None:
+                slow(now)
+
+    def _welcomed(self, peer: Peer, nonce: bytes, answer: Welcome | None, now: Moment) -> None:
+        waiting = self._hellos.pop(peer)
+        proof = None if answer is None else self._verify(nonce, answer, now)
+        if proof is not None:
+            self._take(peer, proof, now)
+        else:
+            self._declined.put(peer, now.steady + _DECLINED)
+            if answer is not None:
+                self._forget(peer)
+        for then, _ in waiting:
+            then(proof, now)
+
+    def _verify(self, nonce: bytes, answer: Welcome, now: Moment) -> Proof | None:
+        judgement = self._authority.judge(answer.agent_id, answer.certificate, now.wall)
+        standing = None if judgement is None else judgement.standing_of(answer.agent_id)
+        if judgement is None or standing is None or records.signer_id(judgement, answer.agent_id) != answer.sender:
+            return None
+        text = hello_text(nonce, answer.sender, self.id, (answer.host, answer.port))
+        if not records.is_signed(judgement, text, answer.signature):
+            return None
+        seen = Peer(read_host(answer.host), answer.port)
+        return Proof(answer.sender, answer.agent_id, standing, judgement, seen)
+
+    def _take(self, peer: Peer, proof: Proof, now: Moment) -> None:
+        """Keep a proof; admit the node to its table."""
+        known = self._proofs.get(peer)
+        if known is not None and known.id != proof.id:
+            self._forget(peer)
+        self._proofs.put(peer, proof)
+        self._suspects.pop(peer, None)
+        if not self._is_admitted(proof, now):
+            return
+        if proof.id != self.id:
+            self.table(peer).add(Entry.of(Contact(proof.id, peer), proof.judgement, now.steady))
+            self._try_by(now.steady + _CHECK)
+        is_back = peer in self._lost or self.bootstraps.get(peer) is False
+        self._lost.pop(peer, None)
+        if peer in self.bootstraps:
+            self.bootstraps[peer] = True
+        if is_back and proof.id != self.id:
+            self._on_return(now)
+
+    def _forget(self, peer: Peer) -> None:
+        """Forget what a node at an address proved: another one is there now, or it is admitted no longer."""
+        proof = self._proofs.pop(peer, None)
+        if proof is not None and (entry := self.table(peer).get(proof.id)) and entry.contact.peer == peer:
+            self.table(peer).remove(proof.id)
+
+    def prove(self, hello: Hello, source: Peer) -> tuple[str, bytes, bytes, bytes, int]:
+        """Return the fields with which we answer a HELLO; the signature costs some 50 microseconds."""
+        seen = write_host(source.host), source.port
+        signature = records.sign(self._identity, hello_text(hello.nonce, self.id, hello.sender, seen))
+        return (self._agent_id, self._identity.certificate, signature, *seen)
+
+    def would_learn(self, node_id: bytes, peer: Peer, now: Moment) -> bool:
+        """Return whether a node that came up is worth a HELLO; one that is proven already is taken at once."""
+        table = self.table(peer)
+        known = table.get(node_id)
+        if known is not None and known.contact.peer != peer:  # it may have moved
+            self._suspects.put(known.contact.peer, None)
+            self._try_by(now.steady + _RETRY)
+        if not table.wants(node_id) or peer in self._hellos:
+            return False
+        proof = self._proofs.get(peer)
+        if proof is not None and proof.id == node_id and self._is_admitted(proof, now):
+            table.add(Entry.of(Contact(node_id, peer), proof.judgement, now.steady))
+            return False
+        return len(self._hellos) < limits.DHT_HELLOS and self._declined.get(peer, 0.0) <= now.steady
+
+    def learn(self, contacts: Sequence[WireContact], source: Peer, now: Moment) -> None:
+        """Say HELLO to some nodes that an answer names and the table lacks."""
+        unknown = [one for one in contacts if self.table(source).get(one[0]) is None and one[0] != self.id]
+        asked = 0
+        for node_id, address, port in unknown:
+            peer = Peer(read_host(address), port)
+            if asked < _LEARNED and peer.host and may_name(source, peer.host) and self.would_learn(node_id, peer, now):
+                self.hello(peer, now)
+                asked += 1
+
+    def _settled(self, request: Pending, is_answered: bool, now: Moment) -> None:  # noqa: FBT001 - a callback
+        peer = request.peer
+        if is_answered:
+            if request.node_id is not None:
+                self.table(peer).heard(request.node_id, now.steady)
+                self._suspects.pop(peer, None)
+            return
+        if self.bootstraps.get(peer):
+            self.bootstraps[peer] = False
+        proof = self._proofs.get(peer)
+        if proof is not None:
+            if self.table(peer).failed(Contact(proof.id, peer)):
+                del self._proofs[peer]
+                self._suspects.pop(peer, None)
+                self._lost.put(peer, None)
+            else:
+                self._suspects.put(peer, None)
+        self._pause = max(_RETRY, self._pause / 2)
+        self._try_by(now.steady + _RETRY)
+
+    def timer(self) -> float | None:
+        """Return when something is due next."""
+        return self._next_try
+
+    def _try_by(self, due: float) -> None:
+        self._next_try = due if self._next_try is None else min(due, self._next_try)
+
+    def on_timer(self, now: Moment) -> None:
+        """Try one node again that did not answer; check the one that was heard longest ago."""
+        if self._next_try is None or self._next_try > now.steady:
+            return
+        unreached = [peer for peer, is_reached in self.bootstraps.items() if not is_reached]
+        queues = [queue for queue in (list(self._suspects), list(self._lost), unreached) if queue]
+        if queues:
+            turn, which = divmod(int(now.steady / _RETRY), len(queues))
+            self.hello(queues[which][turn % len(queues[which])], now)
+        if now.steady >= self._next_check:
+            self._check(now)
+        self._next_try = now.steady + _RETRY if queues else self._next_check
+
+    def _check(self, now: Moment) -> None:
+        self._next_check = now.steady + self._pause
+        self._pause = min(_CHECK, self._pause * 1.2)
+        for entry in filter(None, (table.oldest() for table in self.tables)):
+            peer = entry.contact.peer
+            proof = self._proofs.get(peer)
+            if proof is None or not self._is_admitted(proof, now):
+                self.hello(peer, now)
+                continue
+            near = self.number ^ (self._random.getrandbits(256) >> self._random.randrange(64))
+            fields = near.to_bytes(32, "big"), False, 0
+            self.requests.ask(peer, entry.contact.id, Find, fields, now, partial(self._checked, peer))
+
+    def _checked(self, peer: Peer, answer: Found | None, now: Moment) -> None:
+        if answer is not None:
+            self.learn(answer.contacts, peer, now)

@@ -1,0 +1,141 @@
+"""Requests under way: matching answers, timeouts from measured round trips, and one retransmission.
+
+An answer counts when it comes from the address that was asked, within the time, with the transaction, the type and the
+sender's id that belong to it. The timeout follows RFC 6298: the smoothed round trip and four times its variation. After
+it the request is sent once more, and its asker may go on with another node meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.dht.messages import ANSWERS, TRANSACTION, TRANSACTION_BYTES, encode, reach
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue
+from skillwire.wire.node import Datagram, Peer
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.dht.messages import Answer, Request
+
+#: Seconds until a request is sent again: to a node without a measured round trip, the least and the most.
+_UNKNOWN: Final = 0.4
+_LEAST: Final = 0.08
+_MOST: Final = 1.0
+
+_THIS_MACHINE: Final = 1
+
+#: Takes the answer, or None when none came.
+Done = Callable[[Any, "Moment"], None]
+Slow = Callable[["Moment"], None]
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A request that waits for its answer; ``node_id`` is whom it is for, if that is known."""
+
+    peer: Peer
+    node_id: bytes | None
+    kind: type[Request]
+    data: bytes
+    sent: float
+    timeout: float
+    done: Done
+    slow: Slow | None
+    is_repeated: bool = False
+
+
+class Requests:
+    """The requests of one node; ``settled`` is called with each that was answered (True) or not."""
+
+    def __init__(
+        self, node_id: bytes, flags: int, random: Random, settled: Callable[[Pending, bool, Moment], None]
+    ) -> None:
+        self.outbox: list[Datagram] = []
+        self._head = node_id, flags
+        self._random = random
+        self._settled = settled
+        self._pending: dict[bytes, Pending] = {}
+        self._due: TimerQueue[bytes] = TimerQueue()
+        self._round_trips: BoundedDict[Peer, tuple[float, float]] = BoundedDict(limits.DHT_PROVEN)
+        self.timer = self._due.timer
+
+    def ask(  # noqa: PLR0917 - what a request consists of
+        self,
+        peer: Peer,
+        node_id: bytes | None,
+        kind: type[Request],
+        fields: tuple[Any, ...],
+        now: Moment,
+        done: Done,
+        slow: Slow | None = None,
+    ) -> None:
+        """Send a request of some fields; ``done`` gets its answer, ``slow`` is called when it is sent again."""
+        transaction = self._random.randbytes(TRANSACTION_BYTES)
+        data = encode(kind(transaction, *self._head, *fields))
+        timeout = self._timeout(peer)
+        self._pending[transaction] = Pending(peer, node_id, kind, data, now.steady, timeout, done, slow)
+        self._due.set(transaction, now.steady + timeout)
+        self.outbox.append(Datagram(data, peer))
+
+    def _timeout(self, peer: Peer) -> float:
+        known = self._round_trips.get(peer)
+        return _UNKNOWN if known is None else min(_MOST, max(_LEAST, known[0] + 4 * known[1]))
+
+    def awaits(self, data: bytes) -> bool:
+        """Return whether a datagram has the transaction of a request under way."""
+        return data[TRANSACTION] in self._pending
+
+    def take(self, answer: Answer, source: Peer, now: Moment) -> bool:
+        """Give an answer to its asker; False when it is not one that was asked for."""
+        asked = self._pending.get(answer.transaction)
+        if asked is None or asked.peer != source or type(answer) is not ANSWERS[asked.kind]:
+            return False
+        del self._pending[answer.transaction]
+        self._due.cancel(answer.transaction)
+        if not asked.is_repeated:
+            trip = now.steady - asked.sent
+            mean, spread = self._round_trips.get(source) or (trip, trip / 2)
+            spread += (abs(trip - mean) - spread) / 4
+            self._round_trips.put(source, (mean + (trip - mean) / 8, spread))
+        is_right = asked.node_id is None or answer.sender == asked.node_id
+        self._settled(asked, is_right, now)
+        asked.done(answer if is_right else None, now)
+        return True
+
+    def on_timer(self, now: Moment) -> None:
+        """Send again what was not answered in time; give up on what was sent twice."""
+        while (transaction := self._due.pop(now.steady)) is not None:
+            asked = self._pending[transaction]
+            if asked.is_repeated:
+                del self._pending[transaction]
+                self._settled(asked, False, now)
+                asked.done(None, now)
+                continue
+            asked.is_repeated = True
+            self._due.set(transaction, now.steady + max(asked.timeout, _UNKNOWN))
+            self.outbox.append(Datagram(asked.data, asked.peer))
+            if asked.slow is not None:
+                asked.slow(now)
+
+
+class SourceRates:
+    """A bucket of requests for each source: its host, or its port where it is this machine."""
+
+    def __init__(self) -> None:
+        self._left: BoundedDict[Peer | str, tuple[float, float]] = BoundedDict(limits.LAN_SOURCES)  # left, since when
+
+    def allows(self, source: Peer | str, cost: float, now: float) -> bool:
+        """Return whether a request that costs as much is read, and count it."""
+        if isinstance(source, Peer) and reach(source.host) != _THIS_MACHINE:
+            source = source.host
+        left, since = self._left.get(source, (float(limits.DHT_BURST), now))
+        left = min(limits.DHT_BURST, left + (now - since) * limits.DHT_RATE)
+        is_allowed = left >= cost
+        self._left.put(source, (left - cost if is_allowed else left, now))
+        return is_allowed

@@ -1,0 +1,124 @@
+"""The records that a node stores: who may store how much, and what makes room for what.
+
+Under a key each signer has a place, at most 16; a certified signer displaces an uncertified one, and otherwise the
+first come stay. Of the records of one signer, agent and skill the newest timestamp stays, tombstones included. When the
+memory is used up, uncertified records under the keys that are farthest from the node's id make room, then certified
+ones, the newest first. Spec: SDP §6; specs §3.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from skillwire import limits
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue
+
+if TYPE_CHECKING:
+    from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.dht.records import SignedRecord, Stream
+
+#: The status words of STORED.
+STORED: Final = "stored"
+OLDER: Final = "older"  # than what is kept
+FULL: Final = "full"
+REFUSED: Final = "refused"  # forged, expired, not certified, or under a key that is not its own
+#: Bytes that a record costs beside its own, as measured.
+_OVERHEAD: Final = 400
+_BITS: Final = 256
+
+Place = tuple[bytes, "Stream"]
+
+
+class Storage:
+    """The records of other publishers, by key and signer."""
+
+    def __init__(self, node_id: bytes) -> None:
+        self.size = 0
+        self.count = 0
+        self._number = int.from_bytes(node_id, "big")
+        self._keys: dict[bytes, dict[bytes, dict[Stream, SignedRecord]]] = {}
+        self._ends: TimerQueue[Place] = TimerQueue()
+        #: The places of uncertified (False) and certified records, by the bits that their keys share with our id.
+        self._near: dict[bool, list[dict[Place, None]]] = {
+            certified: [{} for _ in range(_BITS + 1)] for certified in (False, True)
+        }
+        self.timer = self._ends.timer
+
+    def put(self, key: bytes, record: SignedRecord, now: Moment) -> str:
+        """Keep a verified record; return its status word."""
+        signers = self._keys.get(key, {})
+        known = signers.get(record.kid, {}).get(record.stream)
+        if known is not None:
+            if known.data == record.data:
+                return STORED
+            if known.timestamp >= record.timestamp:
+                return OLDER
+            self._forget(key, known)
+        elif not self._has_place(key, signers, record):
+            return FULL
+        self._keys.setdefault(key, {}).setdefault(record.kid, {})[record.stream] = record
+        place = key, record.stream
+        self._places(key, record)[place] = None
+        self._ends.set(place, now.steady + record.ends - now.wall)
+        self.size += len(record.data) + _OVERHEAD
+        self.count += 1
+        while self.size > limits.DHT_STORED_BYTES:
+            farthest = self._farthest()
+            self._remove(farthest)
+            if farthest == place:
+                return FULL
+        return STORED
+
+    def get(self, key: bytes, wall: float) -> list[SignedRecord]:
+        """Return the records under a key that still count."""
+        signers = self._keys.get(key)
+        if signers is None:
+            return []
+        return [one for one in chain.from_iterable(map(dict.values, signers.values())) if one.is_valid(wall)]
+
+    def on_timer(self, now: Moment) -> None:
+        """Forget what has ended."""
+        while (place := self._ends.pop(now.steady)) is not None:
+            self._remove(place)
+
+    def _has_place(self, key: bytes, signers: dict[bytes, dict[Stream, SignedRecord]], record: SignedRecord) -> bool:
+        """Return whether a signer has room for one more record under a key, once another has lost its place."""
+        if record.kid in signers:
+            return len(signers[record.kid]) < limits.DHT_RECORDS_PER_SIGNER
+        if len(signers) < limits.DHT_SIGNERS_PER_KEY:
+            return True
+        if record.standing is not Standing.CERTIFIED:
+            return False
+        for kid in reversed(signers):
+            if all(one.standing is not Standing.CERTIFIED for one in signers[kid].values()):
+                for stream in list(signers[kid]):
+                    self._remove((key, stream))
+                return True
+        return False
+
+    def _farthest(self) -> Place:
+        """Return the place that matters least: uncertified, then far, then new."""
+        places = chain(self._near[False], self._near[True])
+        return next(reversed(next(filter(None, places))))
+
+    def _places(self, key: bytes, record: SignedRecord) -> dict[Place, None]:
+        shared = _BITS - (int.from_bytes(key, "big") ^ self._number).bit_length()
+        return self._near[record.standing is Standing.CERTIFIED][shared]
+
+    def _forget(self, key: bytes, record: SignedRecord) -> None:
+        """Count a record no longer; it keeps its rank among the pages of its key if another replaces it."""
+        del self._places(key, record)[key, record.stream]
+        self.size -= len(record.data) + _OVERHEAD
+        self.count -= 1
+
+    def _remove(self, place: Place) -> None:
+        key, stream = place
+        signers = self._keys[key]
+        self._forget(key, signers[stream[0]].pop(stream))
+        self._ends.cancel(place)
+        if not signers[stream[0]]:
+            del signers[stream[0]]
+        if not signers:
+            del self._keys[key]

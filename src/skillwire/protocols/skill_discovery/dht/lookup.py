@@ -1,11 +1,11 @@
 """Walks: the way to the nodes closest to a key, to find its records or to store one there.
 
-The k closest known nodes are dealt out to three paths, and each path continues with the nodes that its own nodes name, so
-no node is asked by two paths and a liar misleads one. A path has one request in flight, and continues when that is slow.
-A walk ends when no path knows a node closer than the k closest that answered; one for records ends before, when two
-nodes gave records and the first node of each path had its answer or was slow. Contacts that a node named and that did
-not prove themselves count against it. At the end some nodes are asked wherever they are: the bootstrap nodes. Spec: SDP
-§6; specs §3.
+The k closest known nodes are dealt out to three paths, and each path continues with the nodes that its own nodes name,
+so no node is asked by two paths, and a liar misleads one. A path has one request in flight, and continues when that is
+slow. A walk ends when no path knows a node closer than the k closest that answered; one for records ends before, when
+two nodes gave records and the first node of each path had its answer or was slow. Contacts that a node named and that
+did not prove themselves count against it. At the end some nodes are asked wherever they are: the bootstrap nodes. Spec:
+SDP §6; specs §3.
 """
 
 from __future__ import annotations

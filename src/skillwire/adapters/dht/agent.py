@@ -33,7 +33,8 @@ from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
-from skillwire.protocols.skill_discovery.dht.node import Contact, DhtNode
+from skillwire.protocols.skill_discovery.dht.node import DhtNode
+from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.wire.node import Peer

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from skillwire.cli.documents import DryRun, ErrorObject, FindingObject, LanSkillObject, PlaceObject, RungObject
-from skillwire.executions.task_form import FieldKind  # noqa: TC001  # the schema reads it
+from skillwire.executions.task_form import FieldKind  # the schema reads it
 
 
 class InitDocument(DryRun):

@@ -8,16 +8,14 @@ repetitions are bounded.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SourceLocation
 from skillwire.trust.guarded_json import place_of_range
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Danger(NamedTuple):

@@ -7,19 +7,15 @@ twins in the other text, are counted. All files of a comparison share the bounds
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.model.digest import Digest
-from skillwire.model.skill import SkillFile
+from skillwire.model.skill import FileContent, SkillFile
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from skillwire.model.skill import FileContent
 
 
 class DiffLine(NamedTuple):

@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from skillwire.errors import ValidationError
-from skillwire.folder.fields import check_entrypoint, check_export
+from skillwire.folder.fields import Fields, check_entrypoint, check_export
 from skillwire.model.skill import HealthCheck
 from skillwire.model.url import parse_url
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.folder.fields import Fields
-
 
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Those whose inputs go into the query, since they have no body.

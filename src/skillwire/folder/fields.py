@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
-from skillwire.errors import TrustError, ValidationError
+from skillwire.errors import SourceLocation, TrustError, ValidationError
 from skillwire.model.skill import is_sharing_id, is_version
 from skillwire.trust.guarded_toml import toml_place
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from skillwire.errors import SourceLocation
-
 
 _LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
 _NETWORK: Final = re.compile(

@@ -11,23 +11,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Collection, Iterator
 from errno import EHOSTDOWN, EIO, EMFILE, ENFILE, ENOMEM, ENOTCONN, ESTALE, ETIMEDOUT
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError
-from skillwire.folder.rules import Findings
-from skillwire.model.skill import FileContent
+from skillwire.folder.rules import CheckLevel, Findings
+from skillwire.model.skill import FileContent, Finding
 from skillwire.trust.paths import check_path, collision_key
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from skillwire.folder.rules import CheckLevel
-    from skillwire.model.skill import Finding
-
 
 SKILL_MD: Final = "SKILL.md"
 _JUNK: Final = re.compile(

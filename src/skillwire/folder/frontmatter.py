@@ -12,16 +12,13 @@ installation starts without PyYAML, and a build reads each skill in about 10 µs
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
 from skillwire.trust.guarded_yaml import YamlMapping, load_yaml_mapping
 from skillwire.trust.hidden_text import excerpt, neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _MOST_LINES: Final = 64
 _MOST_CHARACTERS: Final = limits.FRONTMATTER_BYTES // 4  # a character has at most four bytes

@@ -14,9 +14,10 @@ import json
 import math
 import re
 import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -25,10 +26,6 @@ from skillwire.folder.files import SKILL_MD
 from skillwire.model.access import Access
 from skillwire.model.execution import CallContext
 from skillwire.model.skill import FileContent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 _SECTION: Final = re.compile(
     r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|See Also|Todo|Warnings?):\s*"

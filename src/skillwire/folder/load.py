@@ -11,10 +11,11 @@ side by side and never derived from each other. Spec: specs §0, §1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
@@ -25,18 +26,10 @@ from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secre
 from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint_skill_md
 from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Manifest, read_manifest
-from skillwire.folder.rules import Findings
-from skillwire.model.skill import Identifiers, is_skill_name, is_version
+from skillwire.folder.rules import CheckLevel, Findings
+from skillwire.model.skill import FileContent, Finding, Identifiers, is_skill_name, is_version
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from skillwire.folder.rules import CheckLevel
-    from skillwire.model.skill import FileContent, Finding
-
 
 SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"

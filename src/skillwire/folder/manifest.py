@@ -11,8 +11,9 @@ granted. The lint rules judge unknown fields.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from skillwire import limits
 from skillwire.errors import ValidationError
@@ -32,14 +33,9 @@ from skillwire.folder.executors import (
 from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
 from skillwire.model.requirement import parse_requirement
-from skillwire.model.skill import Action, Permissions
+from skillwire.model.skill import Action, ExecutorKind, HealthCheck, Kind, Permissions
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skillwire.model.skill import ExecutorKind, HealthCheck, Kind
 
 ACCESS: Final = tuple(access.value for access in Access)
 KINDS: Final = ("instruction", "action")

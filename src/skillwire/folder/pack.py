@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError
+from skillwire.model.skill import FileContent
 from skillwire.trust.archive.plan import plan_files, plausible_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from skillwire.model.skill import FileContent
 
 _SKILL_MD: Final = "SKILL.md"
 #: Level 9 makes skills 0.3 % smaller and takes half as long again.

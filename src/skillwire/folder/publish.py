@@ -15,33 +15,27 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
 from skillwire.folder.files import SKILL_MD, raise_machine_error
-from skillwire.folder.load import check_files, check_folder, identify
-from skillwire.folder.manifest import load_action
+from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder, check_files, check_folder, identify
+from skillwire.folder.manifest import Input, load_action
 from skillwire.folder.pack import pack
 from skillwire.folder.rules import Findings
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PATTERN
-from skillwire.model.skill import Artifact, SharedInput, Sharing, Skill, SkillFile
+from skillwire.model.skill import Artifact, FileContent, Finding, Kind, SharedInput, Sharing, Skill, SkillFile
 from skillwire.trust.archive import read_archive
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder
-    from skillwire.folder.manifest import Input
-    from skillwire.model.skill import FileContent, Finding, Kind
 
 
 def packed_files(skill: Skill, artifact: bytes) -> list[bytes]:

@@ -7,20 +7,17 @@ a sequence of parts with roles, so the command line can colour it. File content 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from skillwire.codes import CODES
+from skillwire.errors import SourceLocation
 from skillwire.folder.rules import RULES
+from skillwire.model.skill import Finding
 from skillwire.trust.hidden_text import display_width, neutralise
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from skillwire.errors import SourceLocation
-    from skillwire.model.skill import Finding
 
 TextRole = Literal["error", "warning", "note", "strong", "faint", ""]
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

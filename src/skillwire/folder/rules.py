@@ -8,16 +8,11 @@ both levels. A test checks that ``docs/reference/lint-rules.md`` has an example 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skillwire.codes import CODES
-from skillwire.errors import SourceLocation
-from skillwire.model.skill import Finding
-
-if TYPE_CHECKING:
-    from skillwire.errors import SkillwireError
-    from skillwire.model.skill import Level
-
+from skillwire.errors import SkillwireError, SourceLocation
+from skillwire.model.skill import Finding, Level
 
 CheckLevel = Literal["strict", "lenient"]
 

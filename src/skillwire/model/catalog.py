@@ -6,17 +6,11 @@ lists :meth:`Catalog.visible_to` and delivers :meth:`Catalog.usable_by`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from skillwire.model.access import Access
+from skillwire.model.access import Access, Principal
 from skillwire.model.skill import Skill
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from skillwire.model.access import Principal
 
 
 @dataclass(frozen=True, slots=True)

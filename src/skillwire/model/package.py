@@ -8,16 +8,13 @@ since the epoch.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skillwire.model.access import EVERY_SKILL, Access
+from skillwire.model.digest import Digest
 from skillwire.model.skill import Skill, is_skill_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from skillwire.model.digest import Digest
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
 

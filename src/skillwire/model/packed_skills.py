@@ -6,17 +6,14 @@ Unpacking a skill takes about 6 µs; reading only the fields that lists show tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from skillwire.model.catalog import SkillSubset
 from skillwire.model.digest import Digest
 from skillwire.model.skill import ArtifactType, Skill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def _encode(value: Any) -> Any:

@@ -11,14 +11,12 @@ A requirement is ``NAME``, of the same place; ``NAMESPACE/NAME``, of the same re
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from skillwire.errors import ValidationError
 from skillwire.model.package import PackageName, read_package_name, version_order
 from skillwire.model.skill import is_skill_name, is_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _LENGTH: Final = 200
 _MOST: Final = 8

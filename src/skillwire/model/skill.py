@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping  # noqa: TC003  # msgspec reads the fields' types
+from collections.abc import Mapping  # msgspec reads the fields' types
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import SourceLocation  # noqa: TC001  # same
+from skillwire.errors import SourceLocation  # same
 from skillwire.model.access import Access
-from skillwire.model.digest import Digest  # noqa: TC001  # same
+from skillwire.model.digest import Digest  # same
 
 Level = Literal["error", "warning", "note"]
 

@@ -16,13 +16,10 @@ a whole request. Spec: RFC 3986 §3 and §5; ASD URL Structure.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, NoReturn
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 #: Scheme, host and, unless it is the scheme's default, port: ``https://example.com``, ``http://[::1]:8000``.
 Origin = NewType("Origin", str)

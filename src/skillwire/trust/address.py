@@ -38,15 +38,10 @@ from __future__ import annotations
 import functools
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from skillwire.errors import SourceLocation, TrustError, UsageError, ValidationError
-from skillwire.model.url import DEFAULT_PORTS, is_ipv4, parse_url
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from skillwire.model.url import Origin, Url
+from skillwire.model.url import DEFAULT_PORTS, Origin, Url, is_ipv4, parse_url
 
 
 class AddressScope(StrEnum):

@@ -9,8 +9,9 @@ Spec: SDP §10.2; specs §3; docs/decisions/0013.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -19,15 +20,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from skillwire import limits
-from skillwire.trust.certificates import alternatives_of, request_error, subject_of
+from skillwire.trust.certificates import RequestedNames, alternatives_of, request_error, subject_of
 from skillwire.trust.ecdsa import COMMON_NAME_LENGTH
-from skillwire.trust.revocations import encode_holder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skillwire.trust.certificates import RequestedNames
-    from skillwire.trust.revocations import RevokedCertificate
+from skillwire.trust.revocations import RevokedCertificate, encode_holder
 
 #: Days that certificates and lists are good for.
 ROOT_DAYS: Final = 3650

@@ -12,10 +12,11 @@ A certificate in a datagram has about 470 bytes; a larger one is refused before 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -35,10 +36,6 @@ from skillwire.trust.revocations import (
     Revocations,
     certificate_id,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _DNS_NAME: Final = re.compile(

@@ -14,7 +14,8 @@ import hashlib
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, cast
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError
@@ -23,9 +24,6 @@ from skillwire.trust.archive.gzip import read_gzip
 from skillwire.trust.archive.plan import ArchivePlan, Entry, check_file_size, plan_entries
 from skillwire.trust.archive.tar import read_tar
 from skillwire.trust.paths import check_path, show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _KINDS: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _DELTA: Final = 7

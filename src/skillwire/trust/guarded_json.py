@@ -14,16 +14,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
 from skillwire.trust.hidden_text import excerpt, neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _WINDOW: Final = 1024 * 1024
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]++|"', re.DOTALL)

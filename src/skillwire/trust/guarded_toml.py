@@ -14,16 +14,13 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
 from skillwire.trust.hidden_text import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # A string that never ends is taken whole: the parser gives up there, and looking for its end again from each
 # quote inside it would cost the square of its length.

@@ -13,15 +13,13 @@ is imported on first use: simple frontmatter does not need it (:mod:`skillwire.f
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
 from skillwire.trust.hidden_text import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: Compiled when it is first used: a plain frontmatter is read without it.
 _LINE: Final = r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u2029]|\Z)"

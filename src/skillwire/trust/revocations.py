@@ -20,7 +20,8 @@ are known only if the certificate was seen. Spec: SDP §10.2; docs/decisions/001
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -30,10 +31,6 @@ from cryptography.x509.oid import SignatureAlgorithmOID
 from skillwire import limits
 from skillwire.errors import TrustError
 from skillwire.trust.ecdsa import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: UUID 8e6a326c-2bb4-5e5b-8494-afc550cd3318.
 HOLDER: Final = x509.ObjectIdentifier("2.25.189301781559110387465539518268407886616")

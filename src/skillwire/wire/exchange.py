@@ -15,16 +15,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from skillwire import limits
-from skillwire.errors import FetchError, SourceLocation, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from skillwire.errors import SkillwireError
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageError
 
 T = TypeVar("T")
 _SHORTEST: Final = 0.1  # seconds of a step at the end of the time

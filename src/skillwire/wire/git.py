@@ -9,13 +9,11 @@ Trust: answers are hostile; their size is bounded before they come here.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 VERSION: Final = "version=2"
 _FLUSH, _DELIMITER = b"0000", b"0001"

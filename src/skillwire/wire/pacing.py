@@ -12,15 +12,12 @@ Time and chance are arguments. Spec: RFC 9110 §10.2.3 (Retry-After); SSP §8.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _JITTER: Final = 0.1
 _DIGITS: Final = 9  # more seconds than 30 years are no advice

@@ -12,22 +12,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import SourceLocation
 from skillwire.folder.files import SKILL_MD
-from skillwire.folder.frontmatter import BOM
+from skillwire.folder.frontmatter import BOM, SkillMd
+from skillwire.folder.lint import FolderContent
 from skillwire.folder.manifest import entry_points
+from skillwire.folder.rules import Findings
 from skillwire.folder.scaffold import PLACEHOLDERS
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.trust.hidden_text import excerpt, neutralise
-
-if TYPE_CHECKING:
-    from skillwire.folder.frontmatter import SkillMd
-    from skillwire.folder.lint import FolderContent
-    from skillwire.folder.rules import Findings
-
 
 #: Where plain text is no text: YAML 1.1 (PyYAML) and 1.2 (yaml, js-yaml) together.
 _TYPED: Final = re.compile(

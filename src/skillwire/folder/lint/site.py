@@ -8,27 +8,21 @@ read and hashed. Nothing is fetched. Spec: ASD Discovery Index; specs §1, "Publ
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.lint.documents import is_link_text
-from skillwire.folder.rules import Findings
+from skillwire.folder.rules import CheckLevel, Findings
 from skillwire.model.digest import Digest
-from skillwire.model.skill import is_skill_name
+from skillwire.model.skill import Finding, is_skill_name
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.trust import guarded_json
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import find_hidden, neutralise
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skillwire.folder.rules import CheckLevel
-    from skillwire.model.skill import Finding
-
 
 #: The address of the 0.2.0 schema; protocols, which own it, lie above this layer.
 SCHEMA_URI: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"

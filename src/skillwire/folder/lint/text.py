@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from skillwire.folder.files import SKILL_MD
+from skillwire.folder.lint import FolderContent, TextFile
+from skillwire.folder.rules import Findings
 from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
-
-    from skillwire.folder.lint import FolderContent, TextFile
-    from skillwire.folder.rules import Findings
-
 
 #: How many runs of one file are reported one by one.
 _MOST_HIDDEN: Final = 5

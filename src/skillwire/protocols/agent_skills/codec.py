@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 from skillwire import limits
@@ -18,7 +19,7 @@ from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Finding, is_skill_name, is_version
-from skillwire.model.url import parse_url, resolve_url
+from skillwire.model.url import Url, parse_url, resolve_url
 from skillwire.protocols.agent_skills.messages import (
     SCHEMA_URI,
     Generation,
@@ -30,11 +31,6 @@ from skillwire.protocols.agent_skills.messages import (
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from skillwire.model.url import Url
 
 _SKILL_MD: Final = "SKILL.md"
 #: Prefix of the URLs of an index that is encoded once for several places.

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError
 from skillwire.protocols.oauth.errors import refusal
 from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
 from skillwire.trust.guarded_json import load_json
+from skillwire.wire.exchange import HttpResponse
 from skillwire.wire.fetch import expect_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.wire.exchange import HttpResponse
 
 _OK: Final = 200
 _WITH_ERROR: Final = frozenset({400, 401, 403})

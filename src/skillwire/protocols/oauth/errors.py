@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from skillwire.errors import FetchError
+from skillwire.errors import FetchError, SourceLocation
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skillwire.errors import SourceLocation
 
 #: Their code → ours. Every other one is LOGIN_REFUSED.
 ERRORS: Final[Mapping[str, str]] = {"access_denied": "LOGIN_DENIED", "expired_token": "LOGIN_TIMEOUT"}

@@ -13,11 +13,12 @@ import ipaddress
 import json
 import os.path
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
 from skillwire.model.lan import host_and_port
@@ -27,11 +28,7 @@ from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from enum import StrEnum
-
-    E = TypeVar("E", bound=StrEnum)
+E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)

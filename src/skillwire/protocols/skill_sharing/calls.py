@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -24,28 +25,25 @@ from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageError, ValidationError
+from skillwire.model.execution import Priority
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.errors import SPELLINGS, decode_error
-from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
+from skillwire.protocols.skill_sharing.messages import (
+    AuthConfig,
+    Caller,
+    InvocationContext,
+    InvocationEndpoint,
+    InvocationRequest,
+    InvocationResponse,
+    SkillDescriptor,
+)
 from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import convert
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type, fetch, is_json
 from skillwire.wire.pacing import retry_after
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.model.execution import Priority
-    from skillwire.protocols.skill_sharing.messages import (
-        AuthConfig,
-        InvocationEndpoint,
-        InvocationResponse,
-        SkillDescriptor,
-    )
-    from skillwire.wire.exchange import Flow, HttpResponse
 
 _NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304

@@ -7,7 +7,8 @@ Spec: SSP §3, §4; SSB §5; specs §2. Trust: hostile; only ``DecodeError`` and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,18 +16,13 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Finding, is_sharing_id
-from skillwire.model.url import parse_url, reached_from, resolve_url
+from skillwire.model.url import Url, parse_url, reached_from, resolve_url
 from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, StatedDescriptor, StatedEntry
 from skillwire.protocols.skill_sharing.rules import check_descriptor, check_version
 from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse, validate
 from skillwire.trust.address import AddressPolicy, is_local_host
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.model.url import Url
 
 _RETRY: Final = {"max_attempts": 0, "backoff_ms": 0}
 

@@ -6,7 +6,8 @@ of its own. Spec: SSP §8; specs §2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -27,9 +28,6 @@ from skillwire.errors import (
 from skillwire.protocols.skill_sharing.messages import ErrorBody, RetryAdvice
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ErrorRow(NamedTuple):

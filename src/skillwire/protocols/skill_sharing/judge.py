@@ -12,14 +12,17 @@ Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding plac
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
+from skillwire.folder.lint import FolderContent
 from skillwire.folder.lint.documents import lint_executor
+from skillwire.folder.rules import Findings
 from skillwire.model.skill import is_sharing_id
-from skillwire.model.url import parse_url
+from skillwire.model.url import Url, parse_url
 from skillwire.protocols.skill_sharing.rules import check_version, find_violations
 from skillwire.protocols.skill_sharing.validation import (
     TYPES,
@@ -33,14 +36,6 @@ from skillwire.protocols.skill_sharing.validation import (
 from skillwire.trust import guarded_json
 from skillwire.trust.guarded_json import load_json, place_at
 from skillwire.trust.guarded_toml import toml_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from skillwire.folder.lint import FolderContent
-    from skillwire.folder.rules import Findings
-    from skillwire.model.url import Url
-
 
 #: What a user calls a kind of document → the definition of the schema.
 DOCUMENT_KINDS: Final = {

@@ -16,23 +16,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from msgspec import UNSET
 
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.skill import is_sharing_id, is_version, major
-from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION
+from skillwire.model.url import Url, parse_url
+from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION, InvocationEndpoint, SkillDescriptor
 from skillwire.protocols.skill_sharing.validation import Violation, find_unsafe_keywords, judge_default, shown
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from skillwire.model.url import Url
-    from skillwire.protocols.skill_sharing.messages import InvocationEndpoint, SkillDescriptor
 
 
 class Rule(NamedTuple):

@@ -15,7 +15,8 @@ contains it. Spec: SSP §3, §4; specs §0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,6 +24,8 @@ from msgspec import UNSET, UnsetType
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
+from skillwire.model.skill import SharedInput, Skill
+from skillwire.model.skill import Sharing as SharingFacts
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY, descriptor_path
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
@@ -42,12 +45,6 @@ from skillwire.protocols.skill_sharing.messages import (
     StatedEntry,
 )
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skillwire.model.skill import SharedInput, Skill
-    from skillwire.model.skill import Sharing as SharingFacts
 
 _ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
 _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)

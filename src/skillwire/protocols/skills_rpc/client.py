@@ -8,23 +8,18 @@ a redirect elsewhere is refused (:mod:`skillwire.wire.fetch`). Large blobs go to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skills_rpc.codec import decode_answer, decode_created, encode_request
+from skillwire.protocols.skills_rpc.messages import CreatedBlob, Params
 from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 from skillwire.wire.fetch import expect_json, fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.protocols.skills_rpc.messages import CreatedBlob, Params
-    from skillwire.wire.exchange import Flow, HttpResponse
-
 
 #: The largest blob that is sent in a request of JSON-RPC: its base64 and escapes fit there. **[extension]**
 INLINE_BYTES: Final = limits.RPC_REQUEST_BYTES // 2

@@ -21,7 +21,8 @@ hostile; only the named errors are raised, or returned where a request is expect
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -43,10 +44,6 @@ from skillwire.protocols.skills_rpc.messages import (
 )
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 P = TypeVar("P", bound=Params)
 S = TypeVar("S", bound=msgspec.Struct)

@@ -9,7 +9,8 @@ help. The client is a program, so a fix is sent only if the error or :data:`FIXE
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -27,9 +28,6 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -10,15 +10,13 @@ links. A plan contains only files; folders are implied. Spec: ASD Archive Struct
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
 from skillwire.model.skill import FileContent
 from skillwire.trust.paths import check_path, collision_key, show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Entry(NamedTuple):

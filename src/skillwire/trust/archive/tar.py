@@ -13,16 +13,13 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError
 from skillwire.trust.archive.plan import Entry, check_file_size, entry_path, malformed
 from skillwire.trust.paths import show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 _LENGTH: Final = re.compile(rb"([1-9][0-9]{0,5}) ")
 _SIZE: Final = re.compile(rb"0|[1-9][0-9]{0,19}")

@@ -14,17 +14,14 @@ from __future__ import annotations
 import stat
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError
 from skillwire.trust.archive.gzip import inflate
 from skillwire.trust.archive.plan import Entry, check_file_size, entry_path, malformed, plausible_size
 from skillwire.trust.paths import show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 ZIP64: Final = 0x0001
 _UNICODE_PATH: Final = 0x7075

@@ -146,9 +146,9 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
 
 
 def list_of_routes(*, of_registry: bool = False) -> str:
-    """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills.
+    """Return the server's route table as OpenAPI describes it, without the paths that repeat those of Agent Skills.
 
-    With ``of_registry``, the rows that only a registry has; the clients of other registries know the APIs of these.
+    With ``of_registry``, the rows that only a registry has, without its pages and the APIs of other registries.
     """
     names = {
         "{file}": "PATH",
@@ -165,7 +165,8 @@ def list_of_routes(*, of_registry: bool = False) -> str:
     for path, described in paths.items():
         methods = [method for method in ("get", "post", "put", "patch", "delete") if method in described]
         shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
-        if not path.startswith(("/@{scope}", "/api/v1/", "/v1/")) and not (of_registry and path in without):
+        repeats = path.startswith(("/@{scope}", "/.well-known/skills/", "/api/v1/", "/v1/"))
+        if not repeats and not (of_registry and (path in without or described[methods[0]]["tags"] == ["Pages"])):
             rows.append((f"`{shown}`", ", ".join(methods).upper(), described[methods[0]]["summary"]))
     return _table(("path", "methods", "content"), rows)
 
@@ -253,13 +254,13 @@ def bounds() -> str:
     for title, rows in SHOWN.items():
         parts += [
             f"## {title}",
-            "\n".join(f"- {text}: {_amount(getattr(limits, name))}" for name, text in rows.items()),
+            "\n".join(f"- {text}: {_amount(getattr(limits, name), text)}" for name, text in rows.items()),
         ]
     return "\n\n".join(parts)
 
 
-def _amount(bound: limits.Bound) -> str:
-    """Return a bound in its largest whole unit."""
+def _amount(bound: limits.Bound, text: str) -> str:
+    """Return a bound in its largest whole unit, without one that the text names."""
     sizes = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")) if bound.unit == "bytes" else ()
     times = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")) if bound.unit == "seconds" else ()
     for size, unit in sizes:
@@ -268,7 +269,7 @@ def _amount(bound: limits.Bound) -> str:
     for size, unit in times:
         if bound % size == 0:
             return f"{bound // size:,} {unit}{'' if bound == size else 's'}"
-    return f"{bound:,} {bound.unit}"
+    return f"{bound:,}" if bound.unit in text.split() else f"{bound:,} {bound.unit}"
 
 
 def settings() -> str:
@@ -310,7 +311,7 @@ def _default(value: object) -> str:
 
 def agents() -> str:
     """Return every agent and its folders."""
-    return "\n".join(f"- `{name}` ({row.title}): `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
+    return "\n".join(f"- `{name}`: `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
 
 
 def list_of_commands() -> str:
@@ -333,7 +334,8 @@ def usage(name: str) -> str:
     parts = [f"```text\n{usage_line}\n```", *_described(command, COMMON_OPTIONS)]
     for part, inner in below.items():
         line, *rest = _described(inner, COMMON_OPTIONS, OPTIONS_OF_ALL)
-        parts += [f"**`{_synopsis(f'skillwire {name} {part}', inner)}`**: {line}", *rest]
+        shown = _synopsis(f"skillwire {name} {part}", inner).replace(" [OPTIONS]", "")
+        parts += [f"**`{shown}`**: {line}", *rest]
     return "\n\n".join(part for part in parts if part)
 
 

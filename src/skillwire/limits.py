@@ -157,7 +157,6 @@ SERVER_LOGGED_PATH = Bound(256, "characters", "of a path in the log; the longest
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing")
 SERVER_REMEMBERED_HEAD_BYTES = Bound(1 * KIB, "bytes", "of such a request; browsers send some 500")
-SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(32 * MIB, "bytes", "of the public indexes; 10,000 skills take 7.5 MiB")
 SERVER_PRINCIPAL_INDEXES_BYTES = Bound(128 * MIB, "bytes", "of the indexes of all principals together")
 

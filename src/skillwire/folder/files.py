@@ -196,17 +196,11 @@ def find_folders(root: Path) -> list[Path]:
 
 def find_folder_names(root: str, unreadable: dict[str, OSError] | None = None) -> list[str]:
     """Return :func:`find_folders` as text, and add to ``unreadable`` the folders that may hold more."""
-    return sorted(find_devices(root, {} if unreadable is None else unreadable), key=lambda folder: folder.split("/"))
+    found = _find(root, SEARCH_DEPTH, set(), {} if unreadable is None else unreadable)
+    return sorted(found, key=lambda folder: folder.split("/"))
 
 
-def find_devices(root: str, unreadable: dict[str, OSError]) -> dict[str, int]:
-    """Return :func:`find_folder_names`, unsorted, each with the device (``st_dev``) that it is on."""
-    return dict(_find(root, SEARCH_DEPTH, set(), unreadable))
-
-
-def _find(
-    folder: str, depth: int, seen: set[tuple[int, int]], unreadable: dict[str, OSError]
-) -> Iterator[tuple[str, int]]:
+def _find(folder: str, depth: int, seen: set[tuple[int, int]], unreadable: dict[str, OSError]) -> Iterator[str]:
     try:
         state = os.stat(folder)  # noqa: PTH116  # text, for its number
         entries = list(os.scandir(folder))
@@ -217,7 +211,7 @@ def _find(
         return
     seen.add((state.st_dev, state.st_ino))
     if any(entry.name.lower() == _SKILL_MD_LOWER for entry in entries):
-        yield folder, state.st_dev
+        yield folder
     elif depth:
         for entry in entries:
             try:

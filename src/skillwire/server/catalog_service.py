@@ -6,8 +6,8 @@ the next one is made.
 
 File notifications report a change at once, but they can fail: a large tree needs more watches than the system grants,
 some file systems send none, and a watched folder can be replaced as a whole (a link that points elsewhere, a volume
-mounted anew). So the folders are also compared, every second for replaced roots and volumes below them, and every few
-seconds in full where notifications are unavailable.
+mounted anew). So the folders are also compared, every second for replaced roots, and every few seconds in full where
+notifications are unavailable.
 
 After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
 may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down, with the reason; the
@@ -28,7 +28,6 @@ import os
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -94,8 +93,6 @@ _DEBOUNCE_MS: Final = 800
 #: for its changes are such requests.
 _TICK_MS: Final = 1_000
 _REGISTRY_TICK_MS: Final = 200
-#: The mounted volumes: mounting and unmounting is not notified.
-_MOUNTS: Final = Path("/proc/self/mountinfo")
 #: Seconds between two looks where there are no notifications.
 _POLL: Final = 2.0
 #: Where there is no folder, only a registry that reports its changes.
@@ -180,13 +177,9 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
         again.clear()
 
 
-def _identities(folders: Sequence[str]) -> list[object]:
-    """Return what tells these folders from others, with the lines of the volumes that are mounted below them."""
-    below = tuple([os.path.realpath(folder).replace(" ", r"\040") + "/" for folder in folders])
-    mounts: list[str] = []
-    with suppress(OSError):  # Linux alone lists them here
-        mounts = [line for line in _MOUNTS.read_text().splitlines() if line.split(" ")[4].startswith(below)]
-    return [*((seen.st_dev, seen.st_ino) for seen in map(os.stat, folders)), *mounts]
+def _identities(folders: Sequence[str]) -> list[tuple[int, int]]:
+    """Return what tells these folders from others."""
+    return [(seen.st_dev, seen.st_ino) for seen in map(os.stat, folders)]
 
 
 #: Longer than an index may be cached (:class:`skillwire.protocols.agent_skills.server.CachePolicy`): who holds an old

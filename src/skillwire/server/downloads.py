@@ -23,7 +23,7 @@ from skillwire.folder.publish import packed_files
 from skillwire.model.access import Access
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
-from skillwire.server.blob_responses import BlobSender
+from skillwire.server.responses import BlobSender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -23,27 +23,34 @@ from urllib.parse import quote
 import brotli
 
 from skillwire import limits
+from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
-from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_FIELDS, OPEN_FIELDS
+from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.http import (
     CONTEXT,
     VARY,
     Coding,
     Fields,
+    Part,
     choose_coding,
     encode_fields,
     join_fields,
     matching_tag,
     read_fields,
+    requested_part,
 )
+from skillwire.server.problems import unsatisfiable
 from skillwire.web.assets import CONSOLE_FIELDS, PAGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
+    from io import FileIO
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
-    from skillwire.protocols.agent_skills.server import CachePolicy
+    from skillwire.ports import BlobStore
+    from skillwire.protocols.agent_skills.server import BlobResponse
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -87,6 +94,7 @@ _HUGE: Final = 8 * 1024 * 1024
 _BROTLI_QUALITY: Final = (9, 5, 3)
 _GZIP_LEVEL: Final = (9, 6, 3)
 _OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
+_BLOB_FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_FIELDS)
 _STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
 #: Clients send few different values; those are read once. Bounded, because the values are theirs.
 _REMEMBERED: Final = 256
@@ -263,6 +271,81 @@ async def send_pieces(pieces: AsyncIterator[bytes], size: int, send: Send, *, is
     except TimeoutError:
         return False
     return True
+
+
+async def find_part(
+    scope: Scope, send: Send, tag: str, size: int, *, media_type: str, kept: Fields
+) -> tuple[Part, Message] | None:
+    """Return the part of a stored body that a GET asks for, the whole by default, and the message of its head.
+
+    None when the request is answered: the client has the body, the part is behind its end, or the method is HEAD.
+    """
+    asked = read_fields(scope["headers"], b"if-none-match", b"range", b"if-range")
+    status, part, fields = 200, Part(0, size), {"ETag": tag}
+    if matching_tag(asked.get(b"if-none-match", ""), (tag,)):
+        status = 304
+    else:
+        wanted = None
+        if scope["method"] == "GET" and asked.get(b"if-range", tag) == tag:
+            wanted = requested_part(asked.get(b"range", ""), size)
+        if wanted is not None:
+            if wanted.start == wanted.stop:
+                await unsatisfiable(size).send(send)
+                return None
+            status, part = 206, wanted
+            fields["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+        fields |= {"Content-Type": media_type, "Content-Length": str(part.stop - part.start)}
+    start: Message = {"type": "http.response.start", "status": status, "headers": [*encode_fields(fields), *kept]}
+    if status != HTTPStatus.NOT_MODIFIED and scope["method"] == "GET":
+        return part, start
+    await send(start)
+    await send({"type": "http.response.body", "body": b""})
+    return None
+
+
+class BlobSender:
+    """Sends blobs: small ones whole, large ones in pieces. ``If-Range`` continues a download in the same bytes."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    async def send(self, stored: BlobResponse, scope: Scope, send: Send) -> None:
+        """Answer a GET or HEAD: the whole, a part, or that the client has it already. Raises StorageError."""
+        depends = {"Vary": IDENTITY_FIELDS} if stored.cache is CachePolicy.PRIVATE else {}
+        kept = [*encode_fields({"Cache-Control": stored.cache.value}, depends), *_BLOB_FIELDS]
+        tag = f'"{stored.digest.hex}"'
+        found = await find_part(scope, send, tag, stored.size, media_type=stored.media_type, kept=kept)
+        if found is None:
+            return
+        part, start = found
+        file = None
+        if stored.size > limits.SERVER_PIECE_BYTES:
+            file = await asyncio.to_thread(self._open, stored, part.start)
+        if file is None:
+            content = await asyncio.to_thread(self._blobs.read, stored.digest)
+            if content is None:
+                raise StorageError("STORAGE", "a blob was damaged or missing")
+            await send(start)
+            await send({"type": "http.response.body", "body": content[part.start : part.stop]})
+            return
+        left = part.stop - part.start
+        with file:
+            await send(start)
+            while left:
+                piece = await asyncio.to_thread(file.read, min(left, limits.SERVER_PIECE_BYTES))
+                if not piece:
+                    raise StorageError("STORAGE", "a blob ended early")  # the server cuts the connection
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+
+    def _open(self, stored: BlobResponse, position: int) -> FileIO | None:
+        """Open a blob at ``position``; None when it is not in a file, or not of its size."""
+        path = self._blobs.path(stored.digest)
+        if path is None or path.stat().st_size != stored.size:
+            return None
+        file = path.open("rb", buffering=0)
+        file.seek(position)
+        return file
 
 
 #: Dynamic text is sent once, so it is compressed quickly: 0.4 ms for a list.

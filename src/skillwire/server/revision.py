@@ -27,6 +27,8 @@ from skillwire.protocols.agent_skills.server import (
     Site,
     VersionsResponse,
 )
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
+from skillwire.server.problems import ProblemError, too_many
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
+    from skillwire.server.context import RequestContext
     from skillwire.server.search import SearchAnswers
 
 
@@ -141,6 +144,33 @@ class AccessView:
         """Return the response at ``path`` of the Agent Skills site, or None."""
         answer = self.site.lookup(path)
         return answer if answer is None or self.is_public else replace(answer, cache=CachePolicy.PRIVATE)
+
+
+#: So many skills make a list that takes a while.
+_MANY_SKILLS: Final = 200
+_NEW_ADDRESSES: Final = RateLimit(30, 30)
+
+
+class SiteUrlCache:
+    """Makes documents that carry the address of the site; ``base_url`` is empty when each request says the address.
+
+    Trust: without a base URL the address is what the client writes into ``Host``, and a list of 10,000 skills takes
+    half a second to make, so lists for new addresses are made only so often.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._new_addresses = RateLimiter(_NEW_ADDRESSES)
+
+    async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
+        """Return the document at ``path`` for the site's address. Raises ProblemError (429) for too many addresses."""
+        key, view = f"{path} {context.site}", context.view
+        if not self._base_url and len(made.skills) >= _MANY_SKILLS and not view.indexes.has(key):
+            allowance = self._new_addresses.take("", context.clock())
+            if not allowance.allowed:
+                message = "too many addresses are asked for; --base-url names the right one"
+                raise ProblemError(too_many(message, allowance))
+        return await view.indexes.prepare(key, made)
 
 
 #: What every client of every skill asks for.

@@ -83,38 +83,6 @@ def test_a_folder_that_is_replaced_as_a_whole_is_noticed(tmp_path, poll):
         publication.stop()
 
 
-def test_a_volume_below_a_folder_that_is_mounted_or_unmounted_is_noticed_without_a_notification(tmp_path, monkeypatch):
-    skills, mounts, written = tmp_path / "my skills", tmp_path / "mountinfo", tmp_path / "written"
-    watches = []
-
-    def watch(*folders, stop_event, **_):
-        watches.append(folders)
-        while not stop_event.wait(0.01):
-            yield set()
-
-    def mount(*places):
-        names = [str(place).replace(" ", r"\040") for place in places]
-        written.write_text("".join(f"30 24 0:27 / {name} rw,relatime shared:1 - tmpfs tmpfs rw\n" for name in names))
-        written.rename(mounts)
-
-    monkeypatch.setattr("skillwire.server.catalog_service.watchfiles.watch", watch)
-    monkeypatch.setattr("skillwire.server.catalog_service._MOUNTS", mounts)
-    write_skill(skills, "one")
-    mount("/")
-    published = Published(tmp_path, skills)
-    published.publication.start()
-    try:
-        eventually(lambda: len(watches) == 1 and published.names == ["one"])
-        write_skill(skills, "two")
-        mount("/", skills / "team")
-        eventually(lambda: len(watches) == 2 and published.names == ["one", "two"])
-        write_skill(skills, "three")
-        mount("/", tmp_path / "elsewhere")
-        eventually(lambda: len(watches) == 3 and published.names == ["one", "three", "two"])
-    finally:
-        published.publication.stop()
-
-
 def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise OSError("OS file watch limit reached")

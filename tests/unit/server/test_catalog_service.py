@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import time
 import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -405,62 +404,6 @@ def test_a_closed_folder_below_a_root_keeps_its_skills_and_lets_others_go(publis
     published.look()
     assert published.names == ["one"]
     assert published.folders.unreadable == {str(published.skills / "team"): "Permission denied"}
-
-
-@pytest.fixture
-def volumes(monkeypatch):
-    """Device numbers by path, for what is there and below."""
-    volumes: dict[Any, Any] = {}
-    stat = os.stat
-
-    def stat_on_volume(path, **options):
-        seen = stat(path, **options)
-        if isinstance(path, int):
-            return seen
-        real = Path(os.path.realpath(path))
-        device = next((volumes[one] for one in (real, *real.parents) if one in volumes), seen.st_dev)
-        return os.stat_result((*seen[:2], device, *seen[3:]))
-
-    monkeypatch.setattr(os, "stat", stat_on_volume)
-    return volumes
-
-
-@pytest.mark.parametrize("mount", ["skills/team", "skills/team/one", "volume"])
-def test_a_volume_below_a_root_keeps_its_skills_while_it_is_unmounted(published, volumes, tmp_path, mount):
-    place, away, team = tmp_path / mount, tmp_path / "away", published.skills / "team"
-    volumes[place] = 77
-    if mount == "volume":
-        team.symlink_to(place)
-    write_skill(team.resolve(), "one")
-    write_skill(published.skills, "two")
-    first = published.look()
-    place.rename(away)
-    volumes.clear()
-    with structlog.testing.capture_logs() as log:
-        for touched in (None, [str(team)]):
-            assert published.look(touched) is first
-        place.mkdir()  # the mount point, without or with something below it
-        assert published.look() is first
-        (place / "lost+found").mkdir()
-        assert published.look() is first
-    watch = published.publication.watch
-    assert (watch.alive, watch.reason) == (False, "the volume of its skills is not mounted")
-    assert [entry["log_level"] for entry in log] == ["error"]
-    write_skill(published.skills, "three")
-    published.look()
-    assert published.names == ["one", "three", "two"]
-
-    shutil.rmtree(place)
-    away.rename(place)
-    volumes[place] = 78  # mounted anew
-    assert published.look() is not first
-    assert (published.names, published.folders.unreadable) == (["one", "three", "two"], {})
-    if mount == "volume":
-        team.unlink()
-    else:
-        (team / "one" / "SKILL.md").unlink()
-    published.look()
-    assert (published.names, published.folders.unreadable) == (["three", "two"], {})
 
 
 def test_of_two_folders_the_one_that_can_be_read_is_followed(tmp_path):

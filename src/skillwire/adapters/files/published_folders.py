@@ -6,8 +6,7 @@ stays; between two new ones, the order of the folders decides.
 
 A folder that cannot be read is not empty: its skills stay as they were, and :attr:`PublishedFolders.unreadable` has the
 reason. The same holds for a root that is missing, and for one that is suddenly another folder without any skill, as the
-mount point of a volume is once the volume is gone. A skill on a volume that is mounted below its root also stays when
-the volume is unmounted: the place of its folder is then on another device than the folder was.
+mount point of a volume is once the volume is gone.
 
 The packages of a registry are published beside the folders: what a folder publishes goes before them, and of two
 packages with one name, the one that owns it, whether or not it is still served. The other ones are namespaced: lists of
@@ -34,7 +33,7 @@ from skillwire.adapters.files.loading import (
     sign_folder,
 )
 from skillwire.errors import NotFoundError
-from skillwire.folder.files import find_devices, is_machine_error
+from skillwire.folder.files import find_folder_names, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access, packed_files
 from skillwire.model.access import ANONYMOUS, Access
@@ -132,7 +131,6 @@ class PublishedFolders:
         #: Folders that could not be read by the last :meth:`refresh`, with the reason.
         self.unreadable: dict[str, str] = {}
         self._identities: dict[str, tuple[int, int]] = {}  # of the roots, when skills were last found there
-        self._mounted: dict[str, tuple[str, int]] = {}  # real paths and devices of folders not on their root's device
         self._blobs = blobs
         self._prepared = {_IN_NO_FOLDER + one.skill.name: one for one in prepared}
         self._job = LoadJob(publisher, "blobs", (str(blobs.directory),))
@@ -163,7 +161,7 @@ class PublishedFolders:
             found |= self._search(root, kept)
         found -= kept
         gone = self._states.keys() - found - kept - self._prepared.keys()
-        gone = {folder for folder in gone if not folder.startswith(_PACKAGE) and not self._is_unmounted(folder)}
+        gone = {folder for folder in gone if not folder.startswith(_PACKAGE)}
         for folder in gone:
             del self._states[folder]
         looked_at = found
@@ -194,8 +192,7 @@ class PublishedFolders:
         """Return the skill folders below ``root``; add to ``kept`` those that are known where nothing can be read."""
         failed: dict[str, OSError] = {}
         before = _identity(root)
-        devices = find_devices(root, failed)
-        found = set(devices)
+        found = set(find_folder_names(root, failed))
         identity = _identity(root)
         reasons = {folder: error.strerror or str(error) for folder, error in failed.items()}
         if identity != before:
@@ -214,25 +211,7 @@ class PublishedFolders:
                 kept |= known[folder]
         if found and identity is not None:
             self._identities[root] = identity
-            self._note_mounted(devices, identity[0])
         return found
-
-    def _note_mounted(self, devices: dict[str, int], own: int) -> None:
-        for folder, device in devices.items():
-            if device == own:
-                self._mounted.pop(folder, None)
-            elif self._mounted.get(folder, ("", own))[1] != device:
-                self._mounted[folder] = os.path.realpath(folder), device
-
-    def _is_unmounted(self, folder: str) -> bool:
-        """Whether the volume of ``folder`` is not mounted; add its place to :attr:`unreadable` then."""
-        path, device = self._mounted.get(folder, ("", 0))
-        for place in (path, *map(str, Path(path).parents)) if path else ():
-            if (identity := _identity(place)) and identity[0] != device:
-                self.unreadable[place] = "the volume of its skills is not mounted"
-            if identity:
-                return identity[0] != device
-        return False
 
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""

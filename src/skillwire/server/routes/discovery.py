@@ -9,11 +9,11 @@ from msgspec import Meta, Struct, field
 from skillwire.errors import NotFoundError
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, VersionsResponse, encode_indexes
-from skillwire.server.blob_responses import BlobSender
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.package_sites import PackageSites
 from skillwire.server.problems import NOT_FOUND, READ, other_method
+from skillwire.server.responses import BlobSender
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routing import Operation, Route
 

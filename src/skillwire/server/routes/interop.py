@@ -28,12 +28,11 @@ from skillwire.bridges.listings import (
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError
-from skillwire.server.blob_responses import SiteUrlCache
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
-from skillwire.server.revision import SiteUrlBody, has_failed
+from skillwire.server.revision import SiteUrlBody, SiteUrlCache, has_failed
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:

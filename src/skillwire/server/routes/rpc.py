@@ -27,10 +27,10 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.components import Interface, Protocol, Services
-from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
+from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
-from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem, unsatisfiable
-from skillwire.server.responses import in_pieces, json_response, no_content, run_while_connected, send_pieces
+from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem
+from skillwire.server.responses import find_part, in_pieces, json_response, no_content, run_while_connected, send_pieces
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import (
     GONE,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.server.context import RequestContext
-    from skillwire.server.runs import OpenBlob, Runs
+    from skillwire.server.runs import Runs
 
 
 BLOBS_PATH: Final = "/blobs"
@@ -60,13 +60,11 @@ _STATUSES: Final = {
     "BLOB_ROOM": 429,
 }
 _PAGE_REFUSED: Final = Problem(403, PAGE_REFUSED, "blobs are not for pages of this origin without a credential")
-_KEPT: Final = {
-    "Accept-Ranges": "bytes",
-    "Cache-Control": "no-store",
-    "Content-Disposition": "attachment",
-    **OPEN_FIELDS,
-    **CONTENT_FIELDS,
-}
+_KEPT: Final = encode_fields(
+    {"Accept-Ranges": "bytes", "Cache-Control": "no-store", "Content-Disposition": "attachment"},
+    OPEN_FIELDS,
+    CONTENT_FIELDS,
+)
 
 
 _CREATE_BLOB: Final = Operation(
@@ -151,7 +149,13 @@ class BlobRoutes:
         except SkillwireError as error:
             return _blob_problem(error)
         with blob:
-            return await _send_blob(blob, context)
+            send, tag = context.send, f'"{blob.blob_id.partition(":")[2]}"'
+            found = await find_part(context.scope, send, tag, blob.size, media_type=blob.kind, kept=_KEPT)
+            if found is not None:
+                part, start = found
+                await send(start)
+                await send_pieces(blob.pieces(part.start, part.stop), part.stop - part.start, send)
+            return None
 
     def _check_page(self, context: RequestContext) -> None:
         if context.principal is None and not self._origins.let_in(context.scope):
@@ -167,31 +171,6 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return
-
-
-async def _send_blob(blob: OpenBlob, context: RequestContext) -> ASGIApp | None:
-    asked = context.fields(b"if-none-match", b"range", b"if-range")
-    tag = f'"{blob.blob_id.partition(":")[2]}"'
-    own = {"ETag": tag}
-    if matching_tag(asked.get(b"if-none-match", ""), (tag,)):
-        await context.send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, _KEPT)})
-        await context.send({"type": "http.response.body", "body": b""})
-        return None
-    part = None
-    if context.method == "GET" and asked.get(b"if-range", tag) == tag:
-        part = requested_part(asked.get(b"range", ""), blob.size)
-    if part is not None and part.start == part.stop:
-        return unsatisfiable(blob.size)
-    if part is not None:
-        own["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{blob.size}"
-    status, part = (200, Part(0, blob.size)) if part is None else (206, part)
-    own |= {"Content-Type": blob.kind, "Content-Length": str(part.stop - part.start)}
-    await context.send({"type": "http.response.start", "status": status, "headers": encode_fields(own, _KEPT)})
-    if context.method == "GET":
-        await send_pieces(blob.pieces(part.start, part.stop), part.stop - part.start, context.send)
-    else:
-        await context.send({"type": "http.response.body", "body": b""})
-    return None
 
 
 def _blob_problem(error: SkillwireError) -> Problem:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -20,23 +21,28 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
+from skillwire.adapters.files.keys import read_certificates
 from skillwire.adapters.lan.agent import load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import SystemNetwork
-from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
+from skillwire.protocols.skill_discovery.dht.records import sign_record
 from skillwire.protocols.skill_discovery.dht.table import Contact
-from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.identity import ChainAuthority, Standing
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.trust.certificates import Chain, own_certificate
+from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
@@ -91,7 +97,9 @@ def load_state(path: Path) -> tuple[SavedState, str]:
 
 
 class DhtAgent:
-    """One node of the DHT; name, key and trust come from the agent's folder by default, or are those of ``own``.
+    """One node of the DHT; name, key and trust come from the agent's folder by default.
+
+    ``own`` are those of another part of this process, which keeps the name and renews the certificate.
 
     ``on_trouble`` gets what the user should know once the node runs. Raises: ConflictError: ``LAN_NAME``; StorageError;
     ValidationError: ``LAN_TRUST``; when it starts ConflictError: ``PORT_IN_USE`` and UsageError: ``HOST_UNUSABLE``.
@@ -113,6 +121,7 @@ class DhtAgent:
         named = replace(settings, agent_id=agent_id or settings.agent_id)
         roles = frozenset[Role]() if is_client else frozenset(Role)
         self._own = own or load_agent_identity(named, roles, identity, authority)
+        self._name = None if own is not None else self._own.name
         self.settings = settings.dht
         self.agent_id = self._own.agent_id
         self.port = 0
@@ -133,7 +142,7 @@ class DhtAgent:
         self._waiting: dict[int, asyncio.Future[Finished]] = {}
         self._peers: dict[tuple[str, int], tuple[Peer, ...]] = {}  # of each bootstrap node
         self._found: tuple[Peer, ...] = ()
-        self._offers: tuple[DhtOffer, ...] = ()
+        self._has_looked_up = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -155,8 +164,8 @@ class DhtAgent:
 
     async def start(self) -> None:
         """Start. It waits for no other node."""
-        if self._own.name is not None:
-            self._own.name.hold()
+        if self._name is not None:
+            self._name.hold()
         try:
             if self._file is not None:
                 self._saved, note = await asyncio.to_thread(load_state, self._file)
@@ -176,8 +185,8 @@ class DhtAgent:
                 contacts=[Contact(bytes.fromhex(one.id), Peer(one.host, one.port)) for one in self._saved.nodes],
             )
         except BaseException:
-            if self._own.name is not None:
-                self._own.name.let_go()
+            if self._name is not None:
+                self._name.let_go()
             raise
         self._driver = Driver(self._node, self._take, self._clock)
         self._driver.open(sockets)
@@ -203,15 +212,16 @@ class DhtAgent:
         await asyncio.gather(self._task, return_exceptions=True)
         if self._certificates is not None:
             await self._certificates.stop()
-        await self._withdraw()
+        if self.node.status().own:
+            await self._end(self.node.withdraw(self._clock(), _GOODBYE))
         if self._file is not None:
             await self._save()
         self._driver.end()
         self._driver = None
         for future in self._waiting.values():
             future.cancel()
-        if self._own.name is not None:
-            self._own.name.let_go()
+        if self._name is not None:
+            self._name.let_go()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -252,10 +262,12 @@ class DhtAgent:
 
     async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
         """Put a skill once; :meth:`offer` keeps it. Raises: ValidationError: ``DHT_RECORD``."""
+        await self._wait_for_names(seconds)
         return _put(await self._end(self.node.put(offer, self._clock(), seconds)))
 
     async def remove(self, skill_id: str, capabilities: Sequence[str], *, seconds: float = 5.0) -> DhtPut:
         """Put the tombstone of a skill. Raises: ValidationError: ``DHT_RECORD``."""
+        await self._wait_for_names(seconds)
         return _put(await self._end(self.node.remove(skill_id, capabilities, self._clock(), seconds)))
 
     async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
@@ -269,10 +281,17 @@ class DhtAgent:
         why = "its name is not known" if finished is None else f"it did not answer within {seconds:g} s"
         raise FetchError("DHT_UNREACHABLE", why, place=SourceLocation(host_and_port(host, port)))
 
+    def flaw(self, offer: DhtOffer) -> str | None:
+        """Return why a skill fits into no record; None when it does. It signs one, in any thread."""
+        try:
+            sign_record(offer, self.agent_id, self._own.identity, int(self._clock().wall * 1000))
+        except ValidationError as error:
+            return error.message
+        return None
+
     def offer(self, offers: Sequence[DhtOffer]) -> None:
         """Announce exactly these skills. Raises: ValidationError: ``DHT_RECORD``, and nothing changes."""
         self.node.offer(offers, self._clock())
-        self._offers = tuple(offers)
         self._tend()
 
     def use_found(self, peers: Iterable[Peer]) -> None:
@@ -298,11 +317,18 @@ class DhtAgent:
         )
 
     async def _find(self, keys: Mapping[bytes, str], seconds: float) -> DhtAnswer:
+        await self._wait_for_names(seconds)
         finished = await self._end(self.node.find(tuple(keys), self._clock(), seconds))
         skills = sorted(map(_skill, finished.records), key=lambda one: (one.agent_id, one.skill_id, one.key_id))
         silent = (keys[key] for key in finished.keys_without_answer if key in keys)
         unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
         return DhtAnswer(tuple(skills), finished.asked, unanswered, tuple(dict.fromkeys(silent)), finished.seconds)
+
+    async def _wait_for_names(self, seconds: float) -> None:
+        """Wait until the bootstrap nodes were looked up for the first time; before that no node is known."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._has_looked_up.wait()
 
     async def _end(self, number: int) -> Finished:
         """Return the end of an operation, which a cancelled caller cancels."""
@@ -355,6 +381,7 @@ class DhtAgent:
                 self._peers[named] = peers
         if silent:
             self._bootstrap()
+        self._has_looked_up.set()
 
     def _bootstrap(self) -> None:
         peers = dict.fromkeys(peer for found in self._peers.values() for peer in found)
@@ -382,14 +409,18 @@ class DhtAgent:
         else:
             self._saved = state
 
-    async def _withdraw(self) -> None:
-        """Put a tombstone for each announced skill."""
-        offers, self._offers = self._offers, ()
-        now = self._clock()
-        numbers = [self.node.remove(one.skill_id, one.capabilities, now, _GOODBYE) for one in offers]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE):
-                await asyncio.gather(*map(self._end, numbers))
+
+async def find_answering(settings: LanSettings, seconds: float) -> list[str]:
+    """Return the bootstrap nodes that answer, ``host:port``; the asker has a key of the moment, and leaves no trace."""
+    key = generate_private_key(SECP256R1())
+    identity = EcdsaIdentity(key, own_certificate("asker", key, time.time()))
+    chain = Chain(read_certificates(settings.roots), read_certificates(settings.intermediates))
+    agent = DhtAgent(settings, identity=identity, authority=ChainAuthority(chain), agent_id="asker", is_client=True)
+    async with agent:
+        pings = (agent.ping(*named, seconds=seconds) for named in settings.dht.bootstrap)
+        answers = await asyncio.gather(*pings, return_exceptions=True)
+    pairs = zip(settings.dht.bootstrap, answers, strict=True)
+    return [host_and_port(*named) for named, answer in pairs if isinstance(answer, DhtPong)]
 
 
 def _put(finished: Finished) -> DhtPut:

@@ -312,6 +312,8 @@ class Listeners:
 class LanAgent:
     """One agent on the local network; identity and authority come from its folder by default.
 
+    ``own`` are those of another part of this process, which keeps the name.
+
     ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), another agent
     with our name (``LAN_NAME``), and ignored peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``;
     StorageError; ValidationError: ``LAN_TRUST``.
@@ -329,6 +331,7 @@ class LanAgent:
         on_trouble: Callable[[TrustError], object] = lambda _: None,
         network: SystemNetwork | None = None,
         clock: Callable[[], Moment] = moment,
+        own: AgentIdentity | None = None,
     ) -> None:
         self.settings = settings
         self._clock = clock
@@ -336,7 +339,8 @@ class LanAgent:
         self._roles = roles
         self._health = health
         self._received = 0  # on removed links
-        self._identity = kept = load_agent_identity(settings, roles, identity, authority)
+        self._identity = kept = own or load_agent_identity(settings, roles, identity, authority)
+        self._name = None if own is not None else kept.name
         self.agent_id, self.trust = kept.agent_id, kept.trust
         self._certificates: CertificateTasks | None = None
         # What comes from files of ours is renewed and refreshed.
@@ -363,8 +367,8 @@ class LanAgent:
 
     async def start(self) -> None:
         """Start to receive and to send. Raises: FetchError: ``LAN_UNAVAILABLE``; ConflictError: ``LAN_NAME``."""
-        if self._identity.name is not None:
-            self._identity.name.hold()
+        if self._name is not None:
+            self._name.hold()
         links = Links(
             self.settings, self._network, self._counters, self._clock, make=self._make_link, remove=self._remove_link
         )
@@ -375,8 +379,8 @@ class LanAgent:
         except BaseException:
             links.end()
             self._links = self._queries.links = None
-            if self._identity.name is not None:
-                self._identity.name.let_go()
+            if self._name is not None:
+                self._name.let_go()
             raise
 
     def _make_link(self, address: LinkAddress) -> Link:
@@ -444,8 +448,8 @@ class LanAgent:
         self._router.end()
         await self._suspects.stop()
         self._listeners.end()
-        if self._identity.name is not None:
-            self._identity.name.let_go()
+        if self._name is not None:
+            self._name.let_go()
 
     async def __aenter__(self) -> Self:
         await self.start()

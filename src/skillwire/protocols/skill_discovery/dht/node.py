@@ -162,6 +162,7 @@ class DhtNode:
         records costs eight requests or more, one with records three.
         """
         operation = self._begin(now, seconds)
+        self._counters["get"] += 1
         operation.walks = [
             Walk(
                 self._peers,
@@ -204,6 +205,14 @@ class DhtNode:
             if keys:
                 self._store_under(keys, self._sign(before, now, is_removed=True), now, lambda _: None)
         self._on_timer_of_offers(now)
+
+    def withdraw(self, now: Moment, seconds: float) -> int:
+        """Announce no skills any more; return the number of the operation that stores their tombstones."""
+        operation = self._begin(now, seconds)
+        for before, _ in self._offers.replace((), now.steady):
+            keys, data = keys_to_write(before.skill_id, before.capabilities), self._sign(before, now, is_removed=True)
+            operation.walks += self._walks_to_store(keys, data, now, partial(self._progress, operation))
+        return self._start(operation, now)
 
     def cancel(self, number: int) -> None:
         """End an operation without an event."""
@@ -265,6 +274,7 @@ class DhtNode:
         data = self._sign(offer, now, is_removed=is_removed)
         operation = self._begin(now, seconds)
         operation.enough = self._settings.replication_factor
+        self._counters["put"] += 1
         keys = keys_to_write(offer.skill_id, offer.capabilities)
         operation.walks = self._walks_to_store(keys, data, now, partial(self._progress, operation))
         return self._start(operation, now)
@@ -457,6 +467,7 @@ class DhtNode:
     def _on_timer_of_offers(self, now: Moment) -> None:
         while (own := self._offers.pop(now.steady)) is not None:
             keys = keys_to_write(own.offer.skill_id, own.offer.capabilities)
+            self._counters["put"] += 1
             walks: list[Walk] = []
             walks += self._walks_to_store(
                 keys, self._sign(own.offer, now), now, partial(self._own_progress, own, walks)

@@ -87,7 +87,10 @@ class Peers:
         on_return: Callable[[Moment], None],
     ) -> None:
         certificate = identity.certificate
-        self.id = hashlib.sha256(public_key_of(certificate)).digest() if certificate else records.group_id(agent_id)
+        if is_client:  # a node with the same key may run on this machine
+            self.id = random.randbytes(32)
+        else:
+            self.id = hashlib.sha256(public_key_of(certificate)).digest() if certificate else records.group_id(agent_id)
         self.number = int.from_bytes(self.id, "big")
         self.requests = Requests(self.id, CLIENT if is_client else 0, random, self._settled)
         self.tables = Table(self.id, settings.k), Table(self.id, settings.k)

@@ -427,6 +427,7 @@ DHT_LOST = Bound(64, "nodes", "that left and are tried again, one a second")
 DHT_WALK_NODES = Bound(128, "nodes", "that one walk follows; liars can name any number")
 DHT_RATE = Bound(1_000, "requests", "a second that are read of one source; each costs 40 microseconds")
 DHT_BURST = Bound(2_000, "requests", "at once of one source; a key with all its records takes half of them to read")
+DHT_OFFERS = Bound(256, "skills", "that a node announces; each takes up to one message a second")
 DHT_VERIFIED = Bound(4_096, "records", "that are not verified again when the same bytes come again; 1 KiB each")
 
 # --- MCP -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ A new part of skillwire adds its checks as rows of :data:`CHECKS`.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
 import os
@@ -27,7 +28,7 @@ from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import credential_place, find_password, find_token, netrc_file, open_store
 from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
-from skillwire.adapters.files.settings_file import find_project_file, load_settings, user_file
+from skillwire.adapters.files.settings_file import find_project_file, load_settings, read_discovery_file, user_file
 from skillwire.adapters.http.connection import known_addresses, resolve_host
 from skillwire.adapters.http.proxies import find_proxy
 from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
@@ -36,10 +37,12 @@ from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
+from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.lockfile import LOCK_NAME
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import Settings
@@ -63,6 +66,7 @@ _SKEW_NOTICED: Final = 60.0  # seconds; a Date header has whole seconds and answ
 _SKEW_HARMFUL: Final = 3600.0  # seconds; certificates and freshness are judged by a clock that is this wrong
 _WIDE: Final = re.compile(r".*/[0-7]", re.ASCII)  # a network of sixteen million addresses and more
 _FOR_OTHERS: Final = 0o077
+_PING_SECONDS: Final = 2.0
 
 
 class Diagnosis(NamedTuple):
@@ -273,6 +277,24 @@ def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
     """Report that sources are not asked, and which."""
     if surroundings.offline and surroundings.settings.sources:
         yield Diagnosis("ok", f"offline: not asked are {', '.join(surroundings.settings.sources)}")
+
+
+def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Ask the bootstrap nodes of the DHT whether they are there, where it is on."""
+    if not surroundings.settings.discovery or surroundings.offline:
+        return
+    lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
+    if not lan.dht.enabled or not lan.dht.bootstrap or lan.group_key_file:
+        return
+    from skillwire.adapters.dht.agent import find_answering  # noqa: PLC0415  # sockets and cryptography are heavy
+
+    answering = asyncio.run(find_answering(lan, _PING_SECONDS))
+    yield from (Diagnosis("ok", f"the bootstrap node {name} of the DHT answers") for name in answering)
+    if not answering:
+        names = ", ".join(host_and_port(*one) for one in lan.dht.bootstrap)
+        why = "Skills are found in the DHT, and announced there, once a bootstrap node answers."
+        fix = "Check the addresses in [discovery.dht], and that firewalls let the UDP port pass."
+        yield Diagnosis("warning", f"no bootstrap node of the DHT answers: {names}", why, fix)
 
 
 def check_source(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
@@ -518,6 +540,7 @@ CHECKS: Final = (
     Check("Network", "proxies", check_proxies),
     Check("Network", "the address policy", check_policy),
     Check("Network", "being offline", check_offline),
+    Check("Network", "the DHT", check_dht),
     Check("Network", "certificate authorities", check_authorities),
     Check("Clock", "times of files", check_file_times),
     Check("Folders", "our own folders", check_own_folders),

@@ -35,6 +35,7 @@ discovery_option = click.option(
 )
 lan_options = combine(
     click.option("--lan", is_flag=True, help="Announce the public skills on the local network."),
+    click.option("--dht", is_flag=True, help="Announce the public skills in the DHT."),
     click.option(
         "--interface",
         "interfaces",
@@ -54,6 +55,13 @@ lan_options = combine(
 )
 
 
+def read_dht(configured: LanSettings | None, *, dht: bool, discovery: str | None) -> LanSettings | None:
+    """Return the settings of the DHT; None without ``--dht`` where the server's configuration does not enable it."""
+    if not dht and (configured is None or not configured.dht.enabled):
+        return None
+    return _settings(configured, discovery)
+
+
 def read_lan(
     configured: LanSettings | None,
     *,
@@ -61,6 +69,7 @@ def read_lan(
     interfaces: Sequence[str],
     discovery: str | None,
     scenes: Sequence[str] = (),
+    dht: bool = False,
 ) -> LanSettings | None:
     """Return the settings of the local network; None without ``--lan``.
 
@@ -68,7 +77,7 @@ def read_lan(
     overrides all of them.
     """
     if not lan:
-        if interfaces or scenes or discovery is not None:
+        if interfaces or scenes or (discovery is not None and not dht):
             name = "--interface" if interfaces else "--scene" if scenes else "--discovery"
             raise UsageError("USAGE", f"{name} requires --lan", fix="Add --lan.")
         return None

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.lan_options import announced_at, exposure_warning, lan_options, read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import (
+    announced_at,
+    exposure_warning,
+    lan_options,
+    read_dht,
+    read_goodbye_reason,
+    read_lan,
+)
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
@@ -94,7 +101,7 @@ def _count(told: int | str) -> int:
 @click.command()
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
 @click.option("--registry", is_flag=True, help="Be a registry too: serve what publishers push, beside the folders.")
-@click.option("--host", help="Address to listen on; 127.0.0.1 by default, all addresses with --lan.")
+@click.option("--host", help="Address to listen on; 127.0.0.1 by default, all with --lan, or --dht without --base-url.")
 @click.option(
     "--port",
     default=8000,
@@ -132,6 +139,7 @@ def command(
     access_log: bool,
     log_format: str,
     lan: bool,
+    dht: bool,
     interfaces: tuple[str, ...],
     scenes: tuple[str, ...],
     discovery: str | None,
@@ -143,7 +151,8 @@ def command(
     --grant-all for all skills in these folders.
 
     With --lan the public skills are announced on the local network with their health, and the server discovers skills
-    of other agents. It then listens on all addresses of this machine, unless --host is given.
+    of other agents. It then listens on all addresses of this machine, unless --host is given. With --dht they are
+    announced in the DHT, beyond the local network, with the URL of --base-url; discovery.dht names bootstrap nodes.
     """
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, listen_for, run  # noqa: PLC0415  # same
@@ -156,7 +165,10 @@ def command(
         raise UsageError("USAGE", "--grant-all is refused for a registry, to which others push skills", fix=fix)
     events = EventStream(shown=output.as_json)
     configuration = configure_server(config, log_format, events.hear, grant_all=grant_all, workers=workers)
-    network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes)
+    network = read_lan(
+        configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes, dht=dht
+    )
+    node = read_dht(configuration.discovery, dht=dht, discovery=discovery)
     application = create_app(
         folders,
         base_url=base_url,
@@ -165,15 +177,17 @@ def command(
         access_log=access_log,
         configuration=configuration,
         lan=network,
+        dht=node,
         registry=registry,
     )
     if application.lan is not None:
         application.lan.scenes = scenes
         application.lan.goodbye_reason = partial(read_goodbye_reason, config, discovery)
     with ExitStack() as stack:
-        listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
+        reached = network if base_url is not None else network or node
+        listeners = [stack.enter_context(one) for one in listen_for(reached, host, port)]
         address = address_of(listeners[0])
-        exposure = exposure_warning(network, host, listeners)
+        exposure = exposure_warning(reached, host, listeners)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url, registry=registry)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)

@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
+    from skillwire.server.dht import DhtService
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
     from skillwire.server.routing import Route
@@ -182,11 +183,24 @@ class Application(Starlette):
         """The LAN service; None off the local network."""
         return self.services.lan
 
+    @property
+    def dht(self) -> DhtService | None:
+        """The DHT service; None without a node of the DHT."""
+        return self.services.dht
+
+    def reached_at(self, *addresses: tuple[str, int]) -> None:
+        """Set the hosts and ports on which the server listens, for the LAN and the DHT; before the start."""
+        for part in (self.lan, self.dht):
+            if part is not None:
+                part.reached_at(*addresses)
+
     async def startup(self) -> None:
-        """Start the catalog, the LAN service and the executions; do not wait for the first revision."""
+        """Start the catalog, the LAN, the DHT and the executions; do not wait for the first revision."""
         self.services.catalog.start()
         if self.lan is not None:
             self.lan.start()
+        if self.dht is not None:
+            self.dht.start()
         await self.services.executions.resume()
         if (packages := self.services.packages) is None:
             return
@@ -197,9 +211,10 @@ class Application(Starlette):
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
 
     async def unregister(self, *, has_failed: bool = False) -> None:
-        """Unregister from the local network while requests are still answered; ``has_failed`` after an error."""
-        if self.lan is not None:
-            await self.lan.unregister(has_failed=has_failed)
+        """Unregister from the LAN and the DHT while requests are still answered; ``has_failed`` after an error."""
+        leaving = [] if self.lan is None else [self.lan.unregister(has_failed=has_failed)]
+        leaving += [] if self.dht is None else [self.dht.unregister()]
+        await asyncio.gather(*leaving)
 
     def close_streams(self) -> None:
         """End the event streams, because the server stops."""
@@ -239,6 +254,7 @@ def create_app(
     configuration: ServerConfiguration | StrPath | None = None,
     functions: Sequence[PublishedFunction] = (),
     lan: LanSettings | None = None,
+    dht: LanSettings | None = None,
     registry: bool = False,
     protocols: Sequence[Protocol] = PROTOCOLS,
 ) -> Application:
@@ -257,8 +273,9 @@ def create_app(
         configuration: a configuration, or its file. The default accepts API keys and signed requests, and runs nothing
             without a grant.
         functions: published beside the folders; see :class:`skillwire.Publisher`.
-        lan: how the server takes part in the local network. It joins once ``application.lan.reached_at((host, port))``
+        lan: how the server takes part in the local network. It joins once ``application.reached_at((host, port))``
             was called, as :func:`skillwire.server.run.run` does.
+        dht: how it takes part in the DHT, likewise; with ``lan`` too, both are one agent, of the settings of ``lan``.
         registry: whether it is a registry too, which serves the packages that are pushed to it beside the folders.
         protocols: the protocols to serve.
 
@@ -279,7 +296,7 @@ def create_app(
         functions=functions,
         is_registry=registry,
     )
-    return Application(make_services(parts, functions, lan), access_log=access_log, protocols=protocols)
+    return Application(make_services(parts, functions, lan, dht), access_log=access_log, protocols=protocols)
 
 
 def site_files(bridges: Sequence[str], publisher: str, base_url: str) -> Callable[[Catalog], Mapping[str, bytes]]:
@@ -295,22 +312,30 @@ def site_files(bridges: Sequence[str], publisher: str, base_url: str) -> Callabl
 
 
 def make_services(
-    parts: Components, functions: Sequence[PublishedFunction] = (), lan: LanSettings | None = None
+    parts: Components,
+    functions: Sequence[PublishedFunction] = (),
+    lan: LanSettings | None = None,
+    dht: LanSettings | None = None,
 ) -> Services:
     """Return the parts of an HTTP server; arguments and errors as of :func:`create_app`."""
     catalog, executions = parts.catalog, parts.executions
-    service = authority = None
-    if lan is not None:
-        from skillwire.server.lan.compose import make_authority, make_lan  # noqa: PLC0415  # mDNS and cryptography
+    service = authority = node = identity = None
+    if lan is not None or dht is not None:
+        from skillwire.server.lan import compose  # noqa: PLC0415  # mDNS and cryptography
 
-        service = make_lan(lan, parts, functions, partial(_secrets, parts.configuration.executions))
-        authority = make_authority(lan)
+        if lan is not None:
+            identity = None if dht is None else compose.SharedIdentity(lan)
+            secrets = partial(_secrets, parts.configuration.executions)
+            service = compose.make_lan(lan, parts, functions, secrets, identity)
+            authority = compose.make_authority(lan)
+        if dht is not None:
+            node = compose.make_dht(dht, parts, service, identity)
 
     def is_public(skill: str) -> bool:
         return catalog.current is not None and skill in catalog.current.catalog.skills
 
     console = ExecutionsConsole(
-        executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
+        executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service, dht=node
     )
     find, packages = console.sessions.find, parts.packages
     pages = PackagePages(catalog.blobs, packages, find) if packages else SkillPages(catalog.blobs)
@@ -320,6 +345,8 @@ def make_services(
         pages=pages,
         console=console,
         lan=service,
+        dht=node,
+        close=[] if identity is None else [identity.close],
         authority=authority,
     )
 

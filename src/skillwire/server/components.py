@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.dht import DhtService
     from skillwire.server.downloads import Downloads
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
@@ -113,6 +114,7 @@ class Services(Components):
     console: ExecutionsConsole
     is_local: bool = False
     lan: LanService | None = None
+    dht: DhtService | None = None
     authority: RenewalService | None = None
     interfaces: Sequence[Interface] = ()
     metrics: Metrics = field(default_factory=Metrics)

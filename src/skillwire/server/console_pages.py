@@ -37,6 +37,7 @@ from skillwire.model.lan import LanSnapshot
 from skillwire.server.console_request import (
     CallerNames,
     ConsoleRequest,
+    DhtState,
     LanSnapshots,
     Pairs,
     RefusedError,
@@ -63,7 +64,7 @@ from skillwire.web.executions_page import (
     read_typed,
     task_page,
 )
-from skillwire.web.lan_page import lan_page, read_lan_filters
+from skillwire.web.lan_page import DhtView, lan_page, read_lan_filters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -120,6 +121,7 @@ class ConsolePages:
         base_url: str = "",
         has_skill: Callable[[str], bool] = lambda _: False,
         lan: LanSnapshots | None = None,
+        dht: DhtState | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._service = service
@@ -131,6 +133,8 @@ class ConsolePages:
         self._callers = CallerNames(authentication.tokens)
         self._streams = PageStreams(service.changes.beyond)
         self._lan = lan
+        self._dht = dht
+        self._has_network = lan is not None or dht is not None
         self._lan_streams = PageStreams(with_refreshes(lan.changed if lan else service.changes.beyond))
         self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
 
@@ -141,7 +145,7 @@ class ConsolePages:
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
-        request = await read_console_request(context, self.sessions, self._base_url, has_lan=self._lan is not None)
+        request = await read_console_request(context, self.sessions, self._base_url, has_lan=self._has_network)
         if request.session is None and page not in _PUBLIC:
             if request.path.endswith("/live"):
                 await request.show_notice("gone", HTTPStatus.FORBIDDEN)
@@ -149,7 +153,7 @@ class ConsolePages:
                 await request.send_to_login()
         elif page in _WORK and not request.may_work:
             await request.show_notice("denied", HTTPStatus.FORBIDDEN)
-        elif page == "show_lan" and self._lan is None:
+        elif page == "show_lan" and not self._has_network:
             await request.show_notice("no-lan", HTTPStatus.NOT_FOUND)
         elif page == "show_lan" and not request.sees_all:
             await request.show_notice("denied-lan", HTTPStatus.FORBIDDEN)
@@ -418,15 +422,21 @@ class ConsolePages:
     # --- the local network
 
     async def show_lan(self, request: ConsoleRequest, _: str) -> None:
-        """Answer with the page of the local network; without one, with the reason."""
-        network, filters = cast("LanSnapshots", self._lan), read_lan_filters(request.scope["query_string"])
+        """Answer with the page of the local network and the DHT; without one, with the reason."""
+        filters = read_lan_filters(request.scope["query_string"])
 
         async def make(*, part: bool) -> tuple[str, int]:
-            now, snapshot = self._clock(), network.snapshot()
-            trouble = "" if snapshot else network.trouble or "this server is not on the network yet"
-            known = snapshot or LanSnapshot("", now, (), ())
-            html = await asyncio.to_thread(lan_page, known, now, filters, request.frame, part=part, trouble=trouble)
-            return html, HTTPStatus.OK if snapshot else HTTPStatus.SERVICE_UNAVAILABLE
+            now, known, trouble, is_there = self._clock(), None, "", True
+            if self._lan is not None:
+                snapshot = self._lan.snapshot()
+                is_there = snapshot is not None
+                trouble = "" if is_there else self._lan.trouble or "this server is not on the network yet"
+                known = snapshot or LanSnapshot("", now, (), ())
+            node = None if self._dht is None else DhtView(self._dht.status(), self._dht.note())
+            html = await asyncio.to_thread(
+                lan_page, known, now, filters, request.frame, part=part, trouble=trouble, dht=node
+            )
+            return html, HTTPStatus.OK if is_there else HTTPStatus.SERVICE_UNAVAILABLE
 
         await self._show(request, make, self._lan_streams)
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from skillwire.model.dht import DhtStatus
     from skillwire.model.execution import Execution
     from skillwire.model.lan import LanSnapshot
     from skillwire.registry.tokens import Tokens
@@ -249,6 +250,16 @@ _FOLLOWING: Final = re.compile(
 def following_path(text: str) -> str:
     """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
     return text if _FOLLOWING.fullmatch(text) else ""
+
+
+class DhtState(Protocol):
+    """The part of :class:`skillwire.server.dht.DhtService` that the page shows."""
+
+    def status(self) -> DhtStatus | None:
+        """Return the state of the node; None until it has started."""
+
+    def note(self) -> str:
+        """Return what an operator should know now; empty for nothing."""
 
 
 class LanSnapshots(Protocol):

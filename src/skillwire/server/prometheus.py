@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from skillwire.model.dht import DhtStatus
     from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.metrics import ExecutionStats, Histogram, LanCount, Metrics
@@ -28,10 +29,12 @@ def render_metrics(
     metrics: Metrics,
     catalog: CatalogService,
     executions: ExecutionStats,
-    network: LanCount | None,
     background: BackgroundTasks,
+    *,
+    network: LanCount | None,
+    dht: DhtStatus | None,
 ) -> bytes:
-    """Return the metrics of the server and of its process; ``network`` is None without a local network."""
+    """Return the metrics of the server and of its process; ``network`` and ``dht`` are None without that part."""
 
     class ServerMetrics(Collector):
         def collect(self) -> Iterator[Metric]:
@@ -89,6 +92,18 @@ def render_metrics(
                 yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", network.received)
                 text = "Datagrams not acted on, and other trouble."
                 yield _labelled(CounterMetricFamily, "lan_dropped", text, "reason", network.dropped)
+            if dht is not None:  # without addresses
+                silent = sum(not is_reached for _, is_reached in dht.bootstrap)
+                for name, text, value in (
+                    ("nodes", "Nodes in the table.", dht.nodes),
+                    ("records", "Records held for others, tombstones included.", dht.held),
+                    ("record_bytes", "Their size.", dht.held_bytes),
+                    ("own_skills", "Skills that this server announces.", len(dht.own)),
+                    ("bootstrap_unreachable", "Configured bootstrap nodes that do not answer.", silent),
+                ):
+                    yield GaugeMetricFamily(f"skillwire_dht_{name}", text, value)
+                text = "What the node did: puts, gets, datagrams, and refusals by reason."
+                yield _labelled(CounterMetricFamily, "dht_events", text, "event", dht.counters)
 
     registry = CollectorRegistry()
     registry.register(ServerMetrics())

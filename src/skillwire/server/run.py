@@ -110,8 +110,7 @@ def run(
 ) -> None:
     """Serve until SIGINT or SIGTERM, and finish open requests; ``on_ready`` gets the first revision."""
     listeners = [listener, *further]
-    if application.lan is not None:
-        application.lan.reached_at(*(one.getsockname()[:2] for one in listeners))
+    application.reached_at(*(one.getsockname()[:2] for one in listeners))
     application.services.is_local = is_local(application.services, listeners)
     proxies = application.services.configuration.trusted_proxies
     use_one_heap()

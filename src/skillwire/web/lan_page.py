@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.model.lan import USABLE_STATUSES
+from skillwire.model.lan import USABLE_STATUSES, LanSnapshot
 from skillwire.web.address import single_fields
 from skillwire.web.environment import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.model.lan import LanScene, LanSkill, LanSnapshot
+    from skillwire.model.dht import DhtBucket, DhtStatus
+    from skillwire.model.lan import LanScene, LanSkill
     from skillwire.web.environment import Frame
 
 #: Statuses as the page calls them, in the order in which they are offered.
@@ -82,6 +83,8 @@ SIGNS: Final = {
     "UNKNOWN": "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0-11 0z",
 }
 _SKILLS_OF_AGENT: Final = 8
+#: Buckets that are drawn: a million nodes fill about twenty.
+_BUCKETS: Final = 24
 
 
 class Card(NamedTuple):
@@ -410,10 +413,35 @@ def _short(text: str, letters: int) -> str:
 _VIA: Final = {"multicast": "multicast", "mdns": "mDNS", "cache": "cache"}
 
 
+class DhtView(NamedTuple):
+    """The node of the server in the DHT: its state, None until it has started, and a note for operators."""
+
+    status: DhtStatus | None
+    note: str = ""
+
+    @property
+    def rows(self) -> list[tuple[DhtBucket, str]]:
+        """The buckets that are drawn, the farthest first, each with what is said of it."""
+        buckets = () if self.status is None else self.status.buckets[:_BUCKETS]
+        return [(one, f"{one.prefix} {'bit' if one.prefix == 1 else 'bits'} in common") for one in buckets]
+
+
 def lan_page(
-    snapshot: LanSnapshot, now: float, filters: LanFilters, frame: Frame, *, part: bool = False, trouble: str = ""
+    snapshot: LanSnapshot | None,
+    now: float,
+    filters: LanFilters,
+    frame: Frame,
+    *,
+    part: bool = False,
+    trouble: str = "",
+    dht: DhtView | None = None,
 ) -> str:
-    """Return the page; with ``part`` only the live part. ``trouble`` is the reason why there is no network."""
+    """Return the page; with ``part`` only the live part.
+
+    ``trouble`` is the reason why there is no network; ``snapshot`` is None for a server that is in the DHT alone.
+    """
+    has_lan = snapshot is not None
+    snapshot = snapshot or LanSnapshot("", now, (), ())
     found = filters.matching(snapshot.skills)
     skills = [skill for skill in found if not filters.status or skill.status == filters.status]
     scenes = sorted(snapshot.scenes, key=lambda scene: scene.name)
@@ -438,6 +466,9 @@ def lan_page(
         "more_scenes": max(0, len(scenes) - limits.CONSOLE_LAN_LISTED_SCENES),
         "page": _page(skills, filters),
         "live": filters.url(page=filters.page),
+        "has_lan": has_lan,
+        "dht": dht,
+        "own": () if dht is None or dht.status is None else dht.status.own[: limits.CONSOLE_LAN_ROWS],
         "now": now,
     }
     return render("lan_live.html" if part else "lan.html", frame, values)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.lan.health import HealthReading, SkillHealth
     from skillwire.server.revision import Revision
+    from skillwire.wire.node import Peer
 
 #: The longest values of the fields that the agent fills in.
 _LONGEST_ADDRESS: Final = "2001:1db8:1111:2222:3333:4444:5555:6666"
@@ -288,6 +289,10 @@ class LanService:
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, as soon as it exceeds ``since``, or after ``seconds``."""
         return await self._changes.beyond(since, seconds)
+
+    def exchange_dht(self, port: int) -> tuple[Peer, ...]:
+        """Publish the port of the server's node of the DHT by mDNS; return the nodes that others publish."""
+        return () if self._agent is None else self._agent.exchange_dht(port)
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
         """Set the hosts and ports on which this server listens; before :meth:`start`."""

@@ -101,7 +101,7 @@ class RegistryApi(Protocol):
                 services.authentication,
                 services.console.sessions,
                 base_url=services.base_url,
-                has_lan=services.lan is not None,
+                has_lan=services.lan is not None or services.dht is not None,
             ),
         )
         return [route for group in groups for route in group.routes()]

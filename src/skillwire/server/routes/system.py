@@ -75,6 +75,7 @@ class Readiness(Struct, forbid_unknown_fields=True):
     skills: Annotated[int, Meta(ge=0)]
     broken: list[BrokenFolder]
     failing: dict[str, str]
+    notes: list[str] = []
 
 
 class SearchHit(Struct, forbid_unknown_fields=True):
@@ -135,6 +136,7 @@ def system_routes(services: Services) -> Sequence[Route]:
             skills=revision.skills,
             broken=[_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
             failing=services.executions.service.background.failing,
+            notes=[note] if services.dht is not None and (note := services.dht.note()) else [],
         )
         status = HTTPStatus.OK if watch.alive else HTTPStatus.SERVICE_UNAVAILABLE
         return json_response(msgspec.json.encode(content), status)
@@ -142,8 +144,10 @@ def system_routes(services: Services) -> Sequence[Route]:
     async def metrics(_: RequestContext) -> ASGIApp:
         network = None if services.lan is None else services.lan.count()
         await services.stats.refresh()
+        node = None if services.dht is None else services.dht.status()
         background = services.executions.service.background
-        text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network, background)
+        parts = (services.metrics, catalog, services.stats, background)
+        text = await asyncio.to_thread(render_metrics, *parts, network=network, dht=node)
         return json_response(text, media_type=_PROMETHEUS)
 
     async def search(context: RequestContext) -> ASGIApp:

@@ -1,0 +1,219 @@
+"""The DHT node of a server: it announces the skills that are public, follows their changes, and withdraws them.
+
+Every node can read a record, so private skills are never announced, and restricted ones only where the configuration
+says so. A skill that fits into no record is skipped, with the reason. The records point to the server's public URL, or
+without one to the address of this machine. A node that cannot start, such as at a port in use, is logged once and tried
+again; the HTTP server goes on meanwhile. Tombstones are put while the server still answers. Spec: SDP §6; specs §3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.errors import SkillwireError
+from skillwire.model.access import Access
+from skillwire.model.lan import host_and_port
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer
+from skillwire.protocols.skill_discovery.messages import Endpoint
+from skillwire.server.lan.service import make_offer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skillwire.adapters.dht.agent import DhtAgent
+    from skillwire.model.dht import DhtStatus
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.background import BackgroundTasks
+    from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.lan.service import LanService
+    from skillwire.server.revision import Revision
+
+#: Seconds until a node that could not start is tried again, and between two looks at the catalog and the local network.
+_AGAIN: Final = 5.0
+#: Seconds from the start in which bootstrap nodes may stay silent without a note.
+_GRACE: Final = 10.0
+#: Seconds that the end may take: tombstones take 2.5 s at most.
+_GOODBYE: Final = 4.0
+#: Skipped skills that are named in the log; the others are counted.
+_NAMED: Final = 5
+
+
+def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -> list[DhtOffer]:
+    """Return the offers of the public skills of a server at ``url``, and of the restricted ones if wanted."""
+    skills: Iterable[Skill] = revision.catalog.skills.values()
+    if has_restricted:
+        skills = (one for one in revision.everything.skills.values() if one.access is not Access.PRIVATE)
+    found = []
+    for skill in skills:
+        offer = make_offer(skill, Endpoint("", 0))
+        kind = offer.skill_type.value
+        facts = (offer.skill_id, offer.version, kind, url, offer.capabilities, offer.scenes)
+        found.append(DhtOffer(*facts, str(skill.artifact.digest)))
+    return found
+
+
+class DhtService:
+    """Keeps a node of the DHT for a server.
+
+    ``make_agent`` is called in a thread. ``lan`` is the service on the local network, whose mDNS leads to other nodes,
+    if there is one. ``trouble`` is the reason why there is no node.
+    """
+
+    def __init__(
+        self,
+        settings: LanSettings,
+        catalog: CatalogService,
+        make_agent: Callable[[], DhtAgent],
+        *,
+        base_url: str,
+        background: BackgroundTasks,
+        lan: LanService | None = None,
+    ) -> None:
+        self.trouble = ""
+        self._settings = settings.dht
+        self._catalog = catalog
+        self._make_agent = make_agent
+        self._url = base_url.rstrip("/")
+        self._background = background
+        self._lan = lan
+        self._address = ("", 0)
+        self._agent: DhtAgent | None = None
+        self._announced: tuple[Revision, str] | None = None
+        self._skipped: dict[str, str] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._has_left = False
+        self._began = 0.0
+        self._log = structlog.get_logger("skillwire.lan")
+
+    def status(self) -> DhtStatus | None:
+        """Return the state of the node; None until it has started."""
+        return None if self._agent is None else self._agent.status()
+
+    def note(self) -> str:
+        """Return what an operator should know about the node now; empty for nothing."""
+        if self.trouble:
+            return f"not in the DHT: {self.trouble}"
+        status = self.status()
+        if status is None or asyncio.get_running_loop().time() < self._began + _GRACE:
+            return ""
+        silent = [name for name, is_reached in status.bootstrap if not is_reached]
+        is_alone = len(silent) == len(status.bootstrap)
+        return f"no bootstrap node of the DHT answers: {', '.join(silent)}" if silent and is_alone else ""
+
+    def reached_at(self, *addresses: tuple[str, int]) -> None:
+        """Set the hosts and ports on which this server listens; before :meth:`start`."""
+        hosts = [host for host, _ in addresses]
+        is_everywhere = "::" in hosts or "0.0.0.0" in hosts  # noqa: S104  # compared with
+        self._address = ("" if is_everywhere else addresses[0][0], addresses[0][1])
+
+    def start(self) -> None:
+        """Start, once, on the event loop."""
+        if self._task is not None or self._has_left:
+            return
+        loop = asyncio.get_running_loop()
+
+        def wake(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._wake.set)
+
+        self._catalog.follows.append(wake)
+        self._task = asyncio.create_task(self._live())
+
+    async def unregister(self) -> None:
+        """Put tombstones, and stop, within a bounded time; once."""
+        if self._has_left:
+            return
+        self._has_left = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        agent, self._agent = self._agent, None
+        if agent is None:
+            return
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await agent.stop()
+        except Exception as error:  # noqa: BLE001  # the server ends nevertheless
+            self._log.warning("left the DHT without tombstones", exc_info=error)
+
+    async def _live(self) -> None:
+        await self._catalog.first()
+        agent = await self._begin()
+
+        async def wait(seconds: float) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+
+        async def announce() -> None:
+            self._wake.clear()
+            await self._announce(agent)
+
+        await self._background.repeat("dht", announce, wait, _AGAIN, lambda: self._has_left)
+
+    async def _begin(self) -> DhtAgent:
+        """Return the agent once it has started."""
+        while True:
+            try:
+                agent = await asyncio.to_thread(self._make_agent)
+                await agent.start()
+            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
+                reason, more = type(error).__name__, dict[str, object](exc_info=error)
+                if isinstance(error, SkillwireError):
+                    reason, more = error.message, {"code": error.code, "fix": error.diagnostics().fix}
+                if reason != self.trouble:
+                    self._log.warning("not in the DHT", reason=reason, again_in=_AGAIN, **more)
+                self.trouble = reason
+                await self._background.failed("dht", error, is_logged=False)
+                await asyncio.sleep(_AGAIN)
+                continue
+            self.trouble, self._agent = "", agent
+            self._began = asyncio.get_running_loop().time()
+            await self._background.recovered("dht")
+            self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
+            return agent
+
+    async def _announce(self, agent: DhtAgent) -> None:
+        """Have the agent announce the skills of the current revision, when they or their URL changed."""
+        if self._lan is not None:
+            agent.use_found(self._lan.exchange_dht(agent.port))
+        revision, url = self._catalog.current, self._url or self._local_url(agent)
+        if revision is None or not url or self._announced == (revision, url):
+            return
+        offers = await asyncio.to_thread(self._fitting, agent, revision, url)
+        agent.offer(offers)
+        self._announced = revision, url
+
+    def _fitting(self, agent: DhtAgent, revision: Revision, url: str) -> list[DhtOffer]:
+        """Return the offers that fit into records, and log the others once; called in a thread."""
+        found: list[DhtOffer] = []
+        skipped: dict[str, str] = {}
+        for offer in make_offers(revision, url, has_restricted=self._settings.announces_restricted):
+            reason = agent.flaw(offer)
+            if reason is None and len(found) >= limits.DHT_OFFERS:
+                reason = f"a node announces at most {int(limits.DHT_OFFERS):,} skills"
+            if reason is None:
+                found.append(offer)
+            else:
+                skipped[offer.skill_id] = reason
+        if skipped != self._skipped:
+            for name, reason in list(skipped.items())[:_NAMED]:
+                self._log.warning("not announced in the DHT", skill=name, reason=reason)
+            if len(skipped) > _NAMED:
+                self._log.warning("more are not announced in the DHT", skills=len(skipped) - _NAMED)
+        self._skipped = skipped
+        return found
+
+    def _local_url(self, agent: DhtAgent) -> str:
+        """Return the URL of the address on which the server listens, or of the machine's own; empty without one."""
+        host, port = self._address
+        host = host or next((one for one in agent.hosts if not ip_address(one).is_loopback), "")
+        return f"http://{host_and_port(host, port)}" if host and port else ""

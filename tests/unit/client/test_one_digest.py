@@ -4,21 +4,25 @@ import json
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from tests.support.fake_lan import lan_skill
 from tests.support.publishing import Asgi, write_skill
 from tests.support.registry_site import AsgiDriver
 
 from skillwire import AsyncClient, SkillwireError
 from skillwire.bridges.mcp.resources import DIGEST, resource_of
+from skillwire.errors import SourceLocation
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
-from skillwire.resolver.settings import Settings
+from skillwire.resolver.settings import DiscoverySource, Settings
 from skillwire.server import create_app
 
 ORIGIN, HOST = "https://a.example", "a.example"
+NEAR_HOST, NEAR = "192.168.1.5", "http://192.168.1.5:8000"
 INDEX, SHARING = "/.well-known/agent-skills/index.json", "/.well-known/skill-sharing"
 DESCRIPTOR, RPC, CENTER = "/skills/notes.json", "/rpc", "/api/skills/notes"
 AT_ENDPOINT = f"{ORIGIN}{RPC}#local.notes"
+SEARCH = "/api/skills/search"
 NAMED, ARTIFACT = f"{ORIGIN}/notes", "artifact"
 OTHER = f"sha256:{'0' * 64}"
 
@@ -32,9 +36,10 @@ class Tampering(AsgiDriver):
 
     async def send(self, request):
         fields = {name: value for name, value in request.headers.items() if name != "If-None-Match"}
-        answer = await super().send(request._replace(headers=fields))
+        at_origin = request._replace(headers=fields, url=request.url.replace(NEAR, ORIGIN))
+        answer = (await super().send(at_origin))._replace(url=request.url)
         for path, (old, new) in self.replaced.items():
-            if request.url.removeprefix(ORIGIN) == path:
+            if request.url.removeprefix(ORIGIN).removeprefix(NEAR) == path:
                 body = answer.body.replace(old.encode(), new.encode())
                 fields = {name: value for name, value in answer.headers.items() if name != "content-length"}
                 answer = answer._replace(body=body, headers=fields)
@@ -52,7 +57,9 @@ class Consumer:
         self.client = self.open()
 
     def open(self, **options):
-        client = AsyncClient(self.folder, settings=Settings(trusted_origins=(HOST,)), **options)
+        center = DiscoverySource({"skillCenter": {"url": ORIGIN}}, SourceLocation("test"), is_project=False)
+        settings = Settings(trusted_origins=(HOST,), discovery=(center,))
+        client = AsyncClient(self.folder, settings=settings, **options)
         client.driver = self.driver
         return client
 
@@ -87,6 +94,8 @@ async def test_every_path_carries_the_same_digest(consumer):
         "descriptor": (await consumer.json(DESCRIPTOR))["digest"],
         "rpc": (await consumer.json(RPC, asked))["result"]["skill"]["digest"],
         "skill center": (await consumer.json(CENTER))["digest"],
+        "search of a skill center": (await consumer.json(SEARCH, {"keywords": ["notes"]}))["skills"][0]["digest"],
+        "local network": str((await on_lan(consumer.client)).digest),
         "mcp": main.model_dump(by_alias=True)["_meta"][DIGEST],
     }
     assert stated == dict.fromkeys(
@@ -110,6 +119,18 @@ async def read_body(client):
     await (await client.show(AT_ENDPOINT)).body()
 
 
+async def on_lan(client):
+    return await client.lan.skill(lan_skill("notes", host=NEAR_HOST))
+
+
+async def call_on_lan(client):
+    await (await on_lan(client)).descriptor()
+
+
+async def search_center(client):
+    await client.find("notes")
+
+
 async def show_at_endpoint(client):
     await client.show(AT_ENDPOINT, both=True)
 
@@ -126,6 +147,10 @@ TAMPERED = [
     (RPC, "sha256:", show_at_endpoint, "DIGEST_FORM"),
     (RPC, "Do it.", read_body, "DIGEST_MISMATCH"),
     (ARTIFACT, "Do it.", add, "DIGEST_MISMATCH"),
+    (SEARCH, None, search_center, "DIGEST_CONFLICT"),
+    (INDEX, None, on_lan, "DIGEST_CONFLICT"),
+    (SHARING, None, on_lan, "DIGEST_CONFLICT"),
+    (DESCRIPTOR, None, call_on_lan, "DIGEST_CONFLICT"),
 ]
 
 

@@ -37,7 +37,7 @@ class CenterSearch(Struct):
 
 
 class CenterSkill(Struct, rename="camel"):
-    """A skill as lists show it; ``endpoint`` is its address here."""
+    """A skill as lists show it; ``endpoint`` is its address here, ``digest`` **[ours]** that of its artifact."""
 
     id: str
     name: str
@@ -47,6 +47,7 @@ class CenterSkill(Struct, rename="camel"):
     scenes: list[str]
     endpoint: str
     download_url: str
+    digest: str
 
 
 class CenterDetails(CenterSkill, rename="camel", omit_defaults=True):
@@ -55,7 +56,6 @@ class CenterDetails(CenterSkill, rename="camel", omit_defaults=True):
     description: str = ""
     publisher: str = ""
     skill: str = ""
-    digest: str = ""
     size: int = 0
     versions_url: str = ""
     license: str | None = None
@@ -86,7 +86,6 @@ def center_details(skill: Skill, site: str, page: str = "") -> CenterDetails:
         description=skill.description,
         publisher=skill.publisher,
         skill=skill.name,
-        digest=str(skill.artifact.digest),
         size=skill.artifact.size,
         versions_url=f"{site}/@{skill.publisher}/{skill.name}/versions.json",
         license=skill.license,
@@ -104,4 +103,5 @@ def _row(skill: Skill, site: str, page: str) -> dict[str, Any]:
         "scenes": list(skill.scenes),
         "endpoint": f"{site}/{page or f'skills/{skill.name}'}",
         "download_url": f"{site}{SKILLS}/{quote(skill_id, safe='')}/download",
+        "digest": str(skill.artifact.digest),
     }

@@ -1,8 +1,8 @@
 """Skills of the SkillCenter of the settings, by what they are: the rung below the local network and the DHT.
 
 Each row of the answer leads to a skill of the SkillCenter's own origin, read as any other skill of that origin, so its
-digest comes from an index. The answer is kept for as long as ``skillCenter.cache`` says; the cache's rung reads it
-again without a request. Spec: SDP §7.2, §13.2.
+digest comes from an index; a row that states another digest of the version stops the search. The answer is kept for as
+long as ``skillCenter.cache`` says; the cache's rung reads it again without a request. Spec: SDP §7.2, §13.2.
 
 Trust: the answer is hostile. A row with another origin is skipped.
 """
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, ValidationError
+from skillwire.model.digest import Digest
 from skillwire.model.install import CachedResponse
 from skillwire.model.url import parse_url
+from skillwire.resolver.rank import conflicting_digests
 from skillwire.resolver.references import parse_reference
 from skillwire.resolver.resolve import resolve
 from skillwire.trust.guarded_json import load_json, server_message
@@ -75,17 +77,34 @@ def _search(settings: LanSettings, search: dict[str, object], context: ResolveCo
         yield from work(partial(context.keep, kept, credential))
     found: list[SkillRef] = []
     for row in rows:
-        endpoint = str(row.get("endpoint", ""))
         try:
-            if parse_url(endpoint).origin != parse_url(url).origin:
-                raise ValidationError("URL", f"{ascii(endpoint)[:120]} is not of the SkillCenter's origin")
-            found += yield from resolve(parse_reference(endpoint), context)
+            found += yield from _resolve_row(row, url, context)
         except SkillwireError as error:
+            if error.code == "DIGEST_CONFLICT":
+                raise
             context.note(error)
     skills = [skill for skill in found if not skill.has_no_artifact]
     if not context.offline:
         return skills
     return [skill._replace(freshness="cached", fetched_at=kept.fetched_at) for skill in skills]
+
+
+def _resolve_row(row: dict[str, Any], url: str, context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return the skill of a row. Raises TrustError (``DIGEST_CONFLICT``) where its index, asked anew, disagrees."""
+    endpoint = str(row.get("endpoint", ""))
+    if parse_url(endpoint).origin != parse_url(url).origin:
+        raise ValidationError("URL", f"{ascii(endpoint)[:120]} is not of the SkillCenter's origin")
+    stated = Digest.parse(str(row["digest"])) if row.get("digest") else None
+    is_last = context.refresh or context.offline
+    conflict: SkillwireError | None = None
+    for asked in (context,) if is_last else (context, context._replace(refresh=True)):  # a cache may be behind
+        skills = yield from resolve(parse_reference(endpoint), asked)
+        rows = [one._replace(version=str(row.get("version")), digest=stated, found_via="a search") for one in skills]
+        conflict = conflicting_digests([*skills, *rows])
+        if conflict is None:
+            return skills
+    assert conflict is not None  # noqa: S101  # the loop runs once at least
+    raise conflict
 
 
 def _rows(body: bytes, url: str) -> Sequence[dict[str, Any]]:

@@ -19,7 +19,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
-from skillwire.resolver.rank import rank
+from skillwire.resolver.rank import conflicting_digests, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,15 +111,22 @@ def in_call_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
 
 
 def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
-    """Return the published skill that was announced; raise ``DISC_006`` if its server has none of this name."""
-    name = skill.skill_id
+    """Return the published skill that was announced, with the digest of the server's indexes, which datagrams lack.
+
+    Raises FetchError (``DISC_006``) if its server has none of this name, TrustError (``DIGEST_CONFLICT``).
+    """
+    name, named = skill.skill_id, list[SkillRef]()
     for one in found:
         shared = one.shared.id if one.shared is not None else ""
         if name in {one.name, shared, shared.rpartition("/")[2]}:
-            found_via = f"lan {skill.found_via}, {one.found_via}"
-            return one._replace(found_via=found_via, requested_by_name=True, lan=skill)
-    message = f"the server that announces {name} does not publish it"
-    raise FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
+            named.append(one)
+    if conflict := conflicting_digests(named):
+        raise conflict
+    if not named:
+        message = f"the server that announces {name} does not publish it"
+        raise FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
+    found_via = f"lan {skill.found_via}, {named[0].found_via}"
+    return named[0]._replace(found_via=found_via, requested_by_name=True, lan=skill)
 
 
 class SkippedProvider(NamedTuple):

@@ -93,6 +93,7 @@ _PATTERNS: Final = (
         (
             ("/.", "\\.", "/etc/shadow", "id_"),
             ("~", "home", "/root", "%userprofile%", "/etc/shadow", "id_"),
+            ("ssh", "aws", "netrc", "credentials", "gnupg", "kube", "gcloud", "shadow", "id_"),  # of random bytes, few
         ),
         (
             rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts|[\w.*-]{{1,64}}\.pub\b))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -502,8 +502,15 @@ async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
 
 def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine, for the thread that follows the folders."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+    return asyncio.run_coroutine_threadsafe(coroutine, _make_loop()).result()
+
+
+@cache
+def _make_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop that runs in a thread: one for each call would open the database anew."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="skillwire-waiting", daemon=True).start()
+    return loop
 
 
 def _secrets(settings: ExecutionSettings) -> Secrets:

@@ -79,7 +79,10 @@ class PackageFeed:
 
     async def _changes(self) -> dict[int, ChangedPackage]:
         found: dict[int, ChangedPackage] = {}
-        while (page := await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)).packages:
+        is_last = False
+        while not is_last:
+            page = await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)
+            is_last = len(page.packages) < _PACKAGES_AT_ONCE
             for one in page.packages:
                 packed, access = one.served, one.package.access
                 state = state_in_index(one.package.state, one.state)

@@ -41,11 +41,7 @@ class FileUploads:
         self._clock = clock
 
     def spool(self) -> BinaryIO:
-        with storage_errors(self._folder):
-            make_folder(self._folder, mode=0o700)
-            most, folder = int(limits.REGISTRY_ROW_BYTES), str(self._folder)
-            file = tempfile.SpooledTemporaryFile(most, dir=folder)  # noqa: SIM115  # the caller ends it
-            return cast("BinaryIO", file)
+        return cast("BinaryIO", _Spool(self._folder))
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         if not 1 <= size <= limits.ARCHIVE_BYTES:
@@ -139,6 +135,18 @@ class FileUploads:
             with contextlib.suppress(FileNotFoundError):  # another request was here
                 if path.stat().st_mtime + limits.REGISTRY_UPLOAD_SECONDS <= self._clock():
                     path.unlink()
+
+
+class _Spool(tempfile.SpooledTemporaryFile[bytes]):
+    """A file that makes its folder when it goes to the disk: the usual archive stays in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(int(limits.REGISTRY_ROW_BYTES), dir=str(folder))
+        self._folder = folder
+
+    def rollover(self) -> None:
+        make_folder(self._folder, mode=0o700)
+        super().rollover()
 
 
 def _lock_at(handle: int, offset: int) -> int:

@@ -41,7 +41,6 @@ from skillwire.model.execution import Moment
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
-    NameInUse,
     NodeEvent,
     PeerMismatch,
     ProbeRequested,
@@ -216,13 +215,13 @@ class EventRouter:
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
                 self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}"))
-            elif isinstance(event, NameInUse):
-                theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
-                self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
             elif isinstance(event, ProbeRequested):
                 self._suspects.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):
-                self._note("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
+                trouble = TrustError("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
+                if trouble.message not in [one.message for one in self.warnings]:
+                    self.warnings = (*self.warnings, trouble)[-_NOTES:]
+                    self._on_trouble(trouble)
             else:
                 self._queries.take(link, event)
         if self._view.has_more and self._rest_timer is None:
@@ -245,13 +244,6 @@ class EventRouter:
             self._state.changed(link.name, change)
         if change.kind is ChangeKind.SUSPECTED:
             self._suspects.probe(link, change.listed)
-
-    def _note(self, code: str, text: str) -> None:
-        """Keep a note that holds as long as the agent runs, and report it once."""
-        if text not in [one.message for one in self.warnings]:
-            trouble = TrustError(code, text)
-            self.warnings = (*self.warnings, trouble)[-_NOTES:]
-            self._on_trouble(trouble)
 
     def _report_rest(self) -> None:
         self._rest_timer = None
@@ -314,9 +306,8 @@ class LanAgent:
 
     ``own`` are those of another part of this process, which keeps the name.
 
-    ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), another agent
-    with our name (``LAN_NAME``), and ignored peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``;
-    StorageError; ValidationError: ``LAN_TRUST``.
+    ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), and ignored
+    peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(
@@ -561,7 +552,7 @@ class LanAgent:
 
     @property
     def warnings(self) -> tuple[SkillwireError, ...]:
-        """Why others are not heard: ``LAN_UNHEARD`` and ``LAN_NAME``, and ``DISC_005`` without a network."""
+        """Why others are not heard: ``LAN_UNHEARD``, and ``DISC_005`` without a network."""
         links = [] if self._links is None else self._links.open_links()
         is_alone = bool(links) and not self.settings.interfaces
         if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):

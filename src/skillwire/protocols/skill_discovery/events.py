@@ -80,13 +80,6 @@ class Refused(NamedTuple):
     reason: str
 
 
-class NameInUse(NamedTuple):
-    """Another agent proved to use our name, with another key."""
-
-    agent_id: str
-    by: Peer
-
-
 class PeerMismatch(NamedTuple):
     """A peer uses another profile or group key, so its messages are ignored; once for each host and kind."""
 
@@ -100,14 +93,4 @@ class ProbeRequested(NamedTuple):
     listed: ListedSkill
 
 
-NodeEvent = (
-    Change
-    | Acknowledged
-    | Refused
-    | Discovered
-    | SceneJoined
-    | SceneMissing
-    | NameInUse
-    | PeerMismatch
-    | ProbeRequested
-)
+NodeEvent = Change | Acknowledged | Refused | Discovered | SceneJoined | SceneMissing | PeerMismatch | ProbeRequested

@@ -22,7 +22,7 @@ from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import REGISTRATION, Challenges, Pending, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, read_registrant, signed_part
-from skillwire.protocols.skill_discovery.events import NameInUse, NodeEvent, PeerMismatch, VerifiedMessage
+from skillwire.protocols.skill_discovery.events import NodeEvent, PeerMismatch, VerifiedMessage
 from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
 from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -51,8 +51,6 @@ _REFUSALS: Final = {
     "unanswered": (m.Outcome.UNAUTHORIZED, "no answer to the challenge"),
 }
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
-#: Hosts that are asked whether they use our name.
-_SAME_NAME_HOSTS: Final = 16
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
 _OTHER: Final = {Profile.OPEN: Profile.SIGNED, Profile.SIGNED: Profile.OPEN}
 #: HMAC-SHA256 in hexadecimal; an ECDSA signature is longer.
@@ -82,7 +80,6 @@ class Ingress:
         self._rates = rates
         self._answer_rates = answer_rates
         self._reports: dict[str, ReportLimit] = {}  # by the kind of the mismatch
-        self._same_name: set[str] = set()  # hosts that proved to use our name, our own among them
         self._last_signer: tuple[str, Peer, int] | None = None
 
     def accept(self, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
@@ -157,9 +154,7 @@ class Ingress:
             self._challenges.hold(received, now)
             return self._stop("held")
         if not judgement.key.verifies(signed_part(data), message.signature):
-            may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
-            is_new = source.host not in self._same_name and len(self._same_name) < _SAME_NAME_HOSTS
-            if may_change or (signer == self._agent_id and is_new):  # the agent may have a new key
+            if isinstance(message, _CHALLENGED) and self._ring.may_change(signer):  # the agent may have a new key
                 self._challenges.hold(received, now)
             return self._stop_forged(message.signature, data, source, now)
         if freshness is Freshness.FRESH:
@@ -192,11 +187,6 @@ class Ingress:
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop_forged(message.signature, data, source, now)
-        if message.agent_id == self._agent_id:
-            self._same_name.add(source.host)
-            ours = self._agent_id.encode()
-            if not judgement.key.verifies(ours, self._outbox.identity.sign(ours)):  # our own messages come back, too
-                self.events.append(NameInUse(self._agent_id, source))
         if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._release(pending, source, now, refused)
         self._rates.extend(source.host, now.steady)

@@ -416,7 +416,6 @@ class LanService:
 _LOGGED: Final = 50
 _EVENTS: Final = {
     "DISC_003": "not registered on the LAN",
-    "LAN_NAME": "another agent has our name on the LAN",
     "LAN_REFUSED": "refused a registration on the LAN",
     "LAN_UNHEARD": "an agent on the LAN has another profile or group key",
 }

@@ -11,7 +11,7 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch, Refused
+from skillwire.protocols.skill_discovery.events import Acknowledged, PeerMismatch, Refused
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
@@ -485,39 +485,3 @@ def test_made_up_hosts_are_reported_at_most_16_times_and_rubbish_never():
 
 def test_agents_that_are_set_up_alike_are_told_nothing():
     assert not network({})[1]
-
-
-AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
-
-
-def own(agent_id):
-    return self_signed(agent_id, new_key(), NOW)
-
-
-def namesakes(name_of_b, of_a, of_b):
-    lan = Lan()
-    for host, name, identity in ((A, "agent-x", of_a), (B, name_of_b, of_b)):
-        lan.node(host, REGISTRY, OFFERS, ASKS, agent_id=name, identity=identity, authority=AUTHORITY)
-        lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
-        lan.run(3)
-    return lan
-
-
-@pytest.mark.parametrize("is_certified", [False, True])
-def test_who_has_our_name_with_another_key_is_told(is_certified):
-    of_a = center().issue(agents=["agent-x"]) if is_certified else own("agent-x")
-
-    lan = namesakes("agent-x", of_a, own("agent-x"))
-
-    told = {(host, event.by.host) for _, host, event in lan.told if isinstance(event, NameInUse)}
-    assert (B, A) in told
-    assert {event.agent_id for event in lan.events(NameInUse)} == {"agent-x"}
-    assert not {(A, A), (B, B)} & told
-    if not is_certified:
-        assert (A, B) in told
-
-
-def test_nobody_is_told_of_another_name_or_of_the_same_key():
-    assert not namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameInUse)
-    key = own("agent-x")
-    assert not namesakes("agent-x", key, key).events(NameInUse)

@@ -8,12 +8,10 @@ fix and the retry advice), a message for this one case, and, where there is one,
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from skillwire.codes import CODES, DOCS_PAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class SourceLocation(NamedTuple):

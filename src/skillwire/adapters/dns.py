@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from skillwire import limits
 from skillwire.errors import FetchError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 async def find_txt_records(name: str) -> Sequence[str]:

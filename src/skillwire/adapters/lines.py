@@ -12,12 +12,10 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from typing import Final
 
 _PIECE: Final = 64 * 1024
 _WAITING: Final = 4

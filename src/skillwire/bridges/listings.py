@@ -21,7 +21,8 @@ repository branch, because its paths are relative to its folder. It has no agent
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,16 +36,12 @@ from skillwire.bridges.marketplace.documents import (
 )
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.search import SearchQuery
+from skillwire.model.skill import Skill
 from skillwire.model.url import is_ipv4
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 from skillwire.registry.search import profile_of
 from skillwire.trust.guarded_json import load_json
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from skillwire.model.skill import Skill
 
 CATALOG_PATH: Final = "/.well-known/ai-catalog.json"
 SEARCH_PATH: Final = "/search"

@@ -10,20 +10,16 @@ sender included, as with sockets. Events go to ``on_event`` with their host.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillwire.model.execution import Moment
-from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from skillwire.wire.node import Datagram, Node
+from skillwire.wire.node import Datagram, Node, Peer
 
 #: The start of virtual time, in seconds since the epoch: the registration of SDP 2.1.
 EPOCH = 1_707_868_800.0

@@ -14,16 +14,12 @@ what changes between requests, such as the status of an execution:
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from skillwire.errors import SkillwireError
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Work, drive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from skillwire.wire.exchange import Flow, Step
+from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive
 
 T = TypeVar("T")
 

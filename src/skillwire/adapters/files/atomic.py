@@ -11,15 +11,13 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError, ValidationError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FOR_OTHERS: Final = 0o077
 _NO_HOME: Final = Path("/nonexistent")  # as Debian has it

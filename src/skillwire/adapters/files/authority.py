@@ -16,7 +16,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import locked, storage_errors, write_atomically
@@ -24,18 +28,9 @@ from skillwire.adapters.files.keys import read_certificates, read_private_key
 from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
 from skillwire.trust import certificates
 from skillwire.trust.authority import LEAF_DAYS, ROOT_DAYS, CertificateAuthority, new_root
-from skillwire.trust.certificates import VerifiedCertificate, certificate_pem, life_of, serial_of
+from skillwire.trust.certificates import RequestedNames, VerifiedCertificate, certificate_pem, life_of, serial_of
 from skillwire.trust.ecdsa import digest_of, new_key
 from skillwire.trust.revocations import CertificateHolder, RevokedCertificate, signed_at
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-    from pathlib import Path
-
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
-
-    from skillwire.trust.certificates import RequestedNames
-
 
 #: Seconds that a certificate stays in the book after its end, and after its revocation.
 _KEPT: Final = 30 * 86_400.0

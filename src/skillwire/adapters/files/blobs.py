@@ -24,17 +24,14 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_error, storage_errors, sync_folder, write_atomically
 from skillwire.errors import DecodeError
 from skillwire.model.digest import Digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
-
 
 _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER_MODE: Final = 0o700

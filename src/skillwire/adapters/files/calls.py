@@ -16,17 +16,15 @@ import hmac
 import json
 import secrets
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import damaged, locked, read_state, release_lock, take_lock, write_atomically
 from skillwire.errors import ConflictError
 from skillwire.model.execution import CallRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _CALLER_DIGITS: Final = 24
 _REQUIRED: Final = {"key": str, "reference": str, "skill_id": str, "url": str, "created": (int, float)}

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from skillwire.adapters.files.atomic import damaged, locked, read_state, storage_errors, write_atomically
 from skillwire.model.install import CachedResponse, OriginRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _KEPT_HEADERS: Final = frozenset({"etag", "last-modified", "cache-control", "content-type"})
 

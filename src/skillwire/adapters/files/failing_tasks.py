@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire.adapters.files.atomic import read_state, state_directory, write_atomically
 from skillwire.errors import SkillwireError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _FOLDER: Final = "failing"
 

@@ -29,26 +29,20 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, NoReturn
 
 from skillwire import limits
 from skillwire.adapters.files import atomic
 from skillwire.adapters.files.atomic import release_lock, storage_error, storage_errors, take_lock, write_atomically
 from skillwire.errors import ConflictError, SourceLocation, StorageError, TrustError
-from skillwire.model.install import InstallLocation, Lock
+from skillwire.model.install import InstallLocation, Lock, LockedSkill
+from skillwire.model.ref import Files
 from skillwire.model.skill import FileContent, Finding
 from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import NoReturn
-
-    from skillwire.model.install import LockedSkill
-    from skillwire.model.ref import Files
-
 
 _LINK: Final = "is a link"
 _NO_FILE: Final = "is not a file"

@@ -13,13 +13,15 @@ import re
 import secrets
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from skillwire import limits
@@ -37,13 +39,6 @@ from skillwire.adapters.files.atomic import (
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import key_of, new_key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-
 
 #: Seconds between two checks of an agent for an installed certificate, and for trusted keys.
 INSTALLED_SECONDS: Final = 5.0

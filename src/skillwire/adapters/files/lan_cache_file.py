@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import (
@@ -19,13 +19,9 @@ from skillwire.adapters.files.atomic import (
 )
 from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError
+from skillwire.model.lan import LanChange, LanSkill
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.sources.lan_cache import LanCache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from skillwire.model.lan import LanChange, LanSkill
-    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 class LanCacheFile:

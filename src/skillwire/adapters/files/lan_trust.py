@@ -8,12 +8,14 @@ With a group key, which only local policy can choose, no certificates are used. 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
@@ -26,7 +28,8 @@ from skillwire.adapters.files.keys import (
 from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
+from skillwire.protocols.skill_discovery.identity import Authority, ChainAuthority, GroupKey, Identity
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import (
     Chain,
@@ -40,14 +43,6 @@ from skillwire.trust.certificates import (
 )
 from skillwire.trust.ecdsa import EcdsaIdentity, key_of
 from skillwire.trust.revocations import Revocations, certificate_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity
-    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 class LanTrust(NamedTuple):

@@ -27,12 +27,13 @@ import sys
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from stat import S_ISDIR
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
 
@@ -41,7 +42,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.folder.files import is_junk, raise_machine_error
-from skillwire.folder.publish import RefusedFolder, prepare
+from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
@@ -53,14 +54,7 @@ from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor
 from skillwire.version import VERSION
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import BinaryIO
-
-    from skillwire.folder.publish import PreparedSkill
-
-    #: Stores the files and the artifact of a skill.
-    SkillWriter = Callable[[PreparedSkill], object]
+SkillWriter = Callable[[PreparedSkill], object]
 
 #: Longer than a tick of any file system's clock that keeps fractions of a second (Linux: 10 ms at most).
 _TICK_NS: Final = 50_000_000

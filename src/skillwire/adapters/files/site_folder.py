@@ -18,19 +18,16 @@ import fcntl
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 from skillwire.adapters.files.atomic import storage_errors
 from skillwire.errors import ConflictError, SourceLocation, TrustError
+from skillwire.model.skill import Skill
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from skillwire.model.skill import Skill
 
 MANIFEST: Final = ".skillwire-manifest"
 _FIRST_LINE: Final = "skillwire site 1"

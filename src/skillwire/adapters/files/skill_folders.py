@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
 from skillwire.errors import ConflictError, SourceLocation
 from skillwire.folder.files import read_files
 from skillwire.folder.rules import Findings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from skillwire.model.skill import FileContent
+from skillwire.model.skill import FileContent
 
 #: The outcome for a folder, also of a dry run.
 FolderOutcome = Literal["new", "replaced", "unchanged"]

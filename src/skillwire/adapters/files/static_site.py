@@ -16,32 +16,26 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import BuildRecord, FolderRecord, LoadJob, SiteWriter, load_folders, sign_folder
-from skillwire.adapters.files.site_folder import SiteFolder, file_line, line_paths, skill_line
+from skillwire.adapters.files.site_folder import SiteChanges, SiteFolder, file_line, line_paths, skill_line
 from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
-from skillwire.model.skill import Identifiers
+from skillwire.model.skill import Finding, Identifiers, Skill
 from skillwire.protocols.agent_skills import messages as asd
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import INDEX_PATH, CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.resolver.context import as_finding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from skillwire.adapters.files.site_folder import SiteChanges
-    from skillwire.model.skill import Finding, Skill
-
 
 _FIELDS: Final = {**asd.OPEN_FIELDS, **asd.CONTENT_FIELDS}
 _FOREVER: Final = {"Cache-Control": CachePolicy.FOREVER.value}

@@ -16,18 +16,15 @@ import os
 import re
 import tempfile
 import time
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import AsyncIterable, Callable
+from pathlib import Path
+from typing import BinaryIO, Final, cast
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.package import Upload, is_account
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable
-    from pathlib import Path
-    from typing import BinaryIO
 
 _NUMBER: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

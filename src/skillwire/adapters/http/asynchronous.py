@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import (
     RECEIVE_BYTES,
     USER_AGENT,
     ConnectionPool,
+    Resolver,
     connect_error,
     is_quiet,
     known_addresses,
@@ -31,22 +34,13 @@ from skillwire.adapters.http.connection import (
     timeout_error,
     tunnel_reader,
 )
-from skillwire.adapters.http.proxies import check_peer, find_proxy
+from skillwire.adapters.http.proxies import Proxy, check_peer, find_proxy
 from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.url import parse_url
-from skillwire.wire.exchange import All, HttpRequest, Work, drive_async
+from skillwire.model.url import Url, parse_url
+from skillwire.trust.address import AddressPolicy
+from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive_async
 from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-    from skillwire.adapters.http.connection import Resolver
-    from skillwire.adapters.http.proxies import Proxy
-    from skillwire.model.url import Url
-    from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpResponse, Step
 
 
 class Stream(asyncio.Protocol):

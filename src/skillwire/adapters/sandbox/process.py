@@ -18,19 +18,13 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.sandbox.bubblewrap import WORK, fix_for, unavailable
-from skillwire.adapters.sandbox.resources import make_group, measure_usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import BinaryIO
-
-    from skillwire.adapters.sandbox.resources import ControlGroup, Limit, ResourceLimits
-
+from skillwire.adapters.sandbox.resources import ControlGroup, Limit, ResourceLimits, make_group, measure_usage
 
 _PIECE: Final = 64 * 1024
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group

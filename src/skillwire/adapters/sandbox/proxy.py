@@ -15,19 +15,15 @@ import re
 import shutil
 import socket
 import tempfile
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from skillwire import limits
-from skillwire.adapters.http.connection import resolve_host
+from skillwire.adapters.http.connection import Resolver, resolve_host
 from skillwire.errors import SkillwireError, ValidationError
 from skillwire.model.url import DEFAULT_PORTS, parse_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
-
-    from skillwire.adapters.http.connection import Resolver
-    from skillwire.trust.address import AddressPolicy
+from skillwire.trust.address import AddressPolicy
 
 
 class Pattern(NamedTuple):

@@ -12,15 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skillwire import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 #: A bound that an execution met; ``details.limit`` of its failure.
 Limit = Literal[

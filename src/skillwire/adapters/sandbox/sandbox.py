@@ -14,10 +14,11 @@ import marshal
 import os
 import secrets
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from skillwire.adapters.sandbox.bubblewrap import (
     AUTHORITIES,
@@ -41,10 +42,6 @@ from skillwire.adapters.sandbox.bubblewrap import (
 from skillwire.adapters.sandbox.process import Ending, Launch, Process
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.seccomp import program as filter_program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import BinaryIO
 
 _UIDS: Final = range(1_900_000_000, 1_900_000_000 + 2**24)  # systemd and others give out none of these
 _FEW_UIDS: Final = range(60_000, 61_000)  # where a container has no more than 65,536

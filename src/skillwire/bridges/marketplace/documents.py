@@ -21,22 +21,17 @@ import hashlib
 import json
 import posixpath
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.folder.load import DEFAULT_VERSION
-from skillwire.model.skill import Finding
+from skillwire.model.skill import Finding, Skill
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from skillwire.model.skill import Skill
-
 
 MARKETPLACE_PATH: Final = ".claude-plugin/marketplace.json"
 PLUGIN_PATH: Final = ".claude-plugin/plugin.json"

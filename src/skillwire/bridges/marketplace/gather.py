@@ -9,8 +9,10 @@ marketplace only, and within a skill to that skill only (:mod:`skillwire.folder.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from skillwire import limits
 from skillwire.bridges.marketplace.documents import (
@@ -27,15 +29,8 @@ from skillwire.bridges.marketplace.documents import (
 )
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, ValidationError
 from skillwire.folder.files import SKILL_MD
-from skillwire.folder.load import check_folder
-from skillwire.model.skill import FileContent, is_skill_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from skillwire.folder.load import CheckedFolder
-    from skillwire.model.skill import Finding
+from skillwire.folder.load import CheckedFolder, check_folder
+from skillwire.model.skill import FileContent, Finding, is_skill_name
 
 
 class GatheredSkill(NamedTuple):

@@ -11,11 +11,14 @@ Spec: MCP 2026-07-28 and its earlier handshake, which the SDK speaks; MCP Transp
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import structlog
+from anyio import AsyncFile
 from mcp.server import Server
+from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
@@ -23,25 +26,17 @@ from mcp_types import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, PaginatedReq
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
+from skillwire.bridges.mcp.caller import McpSkills
 from skillwire.bridges.mcp.entries import SKILL_MD, Entries, Target, find_target, limit_exceeded, uri_of
 from skillwire.bridges.mcp.messages import INVALID_REQUEST, answers_in, encode_error, read_messages
 from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
 from skillwire.bridges.mcp.tools import Tools
 from skillwire.errors import ValidationError
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-
-    from anyio import AsyncFile
-    from mcp.server.context import ServerRequestContext
-    from starlette.types import Message, Receive, Scope, Send
-
-    from skillwire.bridges.mcp.caller import McpSkills
-
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 #: What a server that does all of it declares. Spec: MCP Skills "Capability Negotiation".

@@ -12,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import structlog
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    CallToolRequestParams,
     CallToolResult,
     EmbeddedResource,
     ImageContent,
     ListToolsResult,
+    PaginatedRequestParams,
     TextContent,
     Tool,
     ToolAnnotations,
@@ -30,26 +34,16 @@ from mcp_types import (
 from msgspec import UNSET, Meta, Struct
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import Running
+from skillwire.bridges.mcp.caller import McpSkills, Running
 from skillwire.bridges.mcp.entries import SKILL_MD, frontmatter_of, skill_md_of, uri_of
 from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.model.skill import Skill
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.protocols.skills_rpc.codec import encode_run
 from skillwire.protocols.skills_rpc.messages import CreateBlob as CreateBlob_messages
-from skillwire.protocols.skills_rpc.messages import Encoding
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-
-    from mcp.server.context import ServerRequestContext
-    from mcp_types import CallToolRequestParams, PaginatedRequestParams
-
-    from skillwire.bridges.mcp.caller import McpSkills
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill
-    from skillwire.protocols.skills_rpc.messages import RunResult
-
+from skillwire.protocols.skills_rpc.messages import Encoding, RunResult
 
 _Name = Annotated[str, Meta(description="The skill's name, as find_skills says it.")]
 _Wait = Annotated[

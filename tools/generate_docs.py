@@ -269,19 +269,16 @@ def _amount(bound: limits.Bound, text: str) -> str:
     for size, unit in times:
         if bound % size == 0:
             return f"{bound // size:,} {unit}{'' if bound == size else 's'}"
-    return f"{bound:,}" if bound.unit in text.split() else f"{bound:,} {bound.unit}"
+    return f"{bound:,}" if re.search(rf"\b{bound.unit}\b", text) else f"{bound:,} {bound.unit}"
 
 
 def settings() -> str:
-    """Return every setting: key, environment variable, default, meaning."""
-    head = ("setting", "environment variable", "in a project's file", "default", "what it is for")
-    return _table(
-        head,
-        (
-            (f"`{key}`", f"`{row.environment}`", "yes" if row.in_project else "no", _default(row.default), row.meaning)
-            for key, row in SETTINGS.items()
-        ),
-    )
+    """Return every setting: key, environment variable, meaning, default."""
+    rows = []
+    for key, row in SETTINGS.items():
+        default = f"; `{row.default}` by default" if row.default not in {(), "", False} else ""
+        rows.append(f"- `{key}`, `{row.environment}`: {row.meaning}{default}{' (*project*)' if row.in_project else ''}")
+    return "\n".join(rows)
 
 
 def discovery_keys() -> str:
@@ -301,12 +298,6 @@ def discovery_keys() -> str:
 
 def _list_of_keys(keys: Mapping[str, server_configuration.Key]) -> str:
     return "\n".join(f"- `{key}`: {row.meaning}" for key, row in keys.items())
-
-
-def _default(value: object) -> str:
-    if value == ():
-        return "none"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def agents() -> str:

@@ -68,7 +68,7 @@ def test_the_options_before_the_command_are_documented():
 def test_every_setting_is_documented_with_its_environment_variable():
     page = (DOCS / "reference" / "settings.md").read_text()
     for key, row in SETTINGS.items():
-        assert f"| `{key}` | `{row.environment}` |" in page
+        assert f"- `{key}`, `{row.environment}`: " in page
 
 
 def test_every_environment_variable_that_the_code_reads_is_documented():

@@ -188,6 +188,8 @@ class DhtAgent:
             if self._name is not None:
                 self._name.let_go()
             raise
+        if not self.settings.bootstrap:
+            self._node.bootstrap((), self._clock())
         self._driver = Driver(self._node, self._take, self._clock)
         self._driver.open(sockets)
         if self._certificates is not None:

@@ -158,6 +158,8 @@ class DhtNode:
     def find(self, keys: Sequence[bytes], now: Moment, seconds: float) -> int:
         """Look up keys, all at once; return the number of the operation, which one ``Finished`` ends.
 
+        Like each operation it waits for :meth:`bootstrap`, and for the first of these nodes to answer or not.
+
         For the two forms of one key, look up the figure's form only when the first finds nothing: a key without
         records costs eight requests or more, one with records three.
         """
@@ -255,7 +257,7 @@ class DhtNode:
         return operation
 
     def _start(self, operation: _Operation, now: Moment) -> int:
-        if self._peers.is_asking and not self._peers.closest(0, 1):
+        if self._peers.may_come:
             self._parked.append(operation)
             return operation.number
         for walk in operation.walks:
@@ -264,7 +266,7 @@ class DhtNode:
         return operation.number
 
     def _start_parked(self, now: Moment) -> None:
-        if not self._peers.is_asking or self._peers.closest(0, 1):
+        if not self._peers.may_come:
             parked, self._parked = self._parked, []
             for operation in parked:
                 if operation.number in self._operations:

@@ -95,6 +95,7 @@ class Peers:
         self.requests = Requests(self.id, CLIENT if is_client else 0, random, self._settled)
         self.tables = Table(self.id, settings.k), Table(self.id, settings.k)
         self.bootstraps: dict[Peer, bool] = {}  # whether each answers
+        self._is_told = False  # which they are
         self._agent_id, self._identity, self._authority = agent_id, identity, authority
         self._random = random
         self._profile = profile
@@ -104,7 +105,7 @@ class Peers:
         self._declined: BoundedDict[Peer, float] = BoundedDict(limits.DHT_PROVEN)
         self._suspects: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)  # left one request unanswered
         self._lost: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)
-        self._pause = _CHECK
+        self._pause = _RETRY
         self._next_check = 0.0
         self._next_try: float | None = None
 
@@ -113,9 +114,9 @@ class Peers:
         return self.tables[":" in peer.host]
 
     @property
-    def is_asking(self) -> bool:
-        """Whether a node is being asked for its proof."""
-        return bool(self._hellos)
+    def may_come(self) -> bool:
+        """Whether no node is known, and the first may be soon: it is asked for its proof, or no bootstrap node was named yet."""
+        return (not self._is_told or bool(self._hellos)) and not any(map(len, self.tables))
 
     def admits(self, standing: Standing) -> bool:
         """Return whether the profile lets a signer of this standing take part."""
@@ -140,6 +141,7 @@ class Peers:
 
     def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
         """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
+        self._is_told = True
         self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
         for peer, is_reached in self.bootstraps.items():
             if not is_reached:
@@ -289,13 +291,17 @@ class Peers:
     def _check(self, now: Moment) -> None:
         self._next_check = now.steady + self._pause
         self._pause = min(_CHECK, self._pause * 1.2)
-        for entry in filter(None, (table.oldest() for table in self.tables)):
+        for table in self.tables:
+            entry = table.oldest()
+            if entry is None:
+                continue
             peer = entry.contact.peer
             proof = self._proofs.get(peer)
             if proof is None or not self._is_admitted(proof, now):
                 self.hello(peer, now)
                 continue
-            near = self.number ^ (self._random.getrandbits(256) >> self._random.randrange(64))
+            depth = self._random.randrange(table.depth + 1)
+            near = self.number ^ (self._random.getrandbits(256) >> depth)
             fields = near.to_bytes(32, "big"), False, 0
             self.requests.ask(peer, entry.contact.id, Find, fields, now, partial(self._checked, peer))
 

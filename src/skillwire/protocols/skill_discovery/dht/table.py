@@ -136,6 +136,11 @@ class Table:
                 self.add(spare)
                 return
 
+    @property
+    def depth(self) -> int:
+        """How many bits the id of the closest node shares with ours."""
+        return max((shared for shared, bucket in self._buckets.items() if bucket), default=0)
+
     def oldest(self) -> Entry | None:
         """Return the node that was heard longest ago."""
         return next(iter(self._entries.values()), None)

@@ -115,7 +115,7 @@ class Peers:
 
     @property
     def may_come(self) -> bool:
-        """Whether no node is known, and the first may be soon: it is asked for its proof, or no bootstrap node was named yet."""
+        """Whether no node is known, but the bootstrap nodes may still answer, or are not named yet."""
         return (not self._is_told or bool(self._hellos)) and not any(map(len, self.tables))
 
     def admits(self, standing: Standing) -> bool:

@@ -89,7 +89,7 @@ class Dht(FakeNetwork):
 
     def node(self, host, *, agent_id=None, bootstrap="10.0.0.1", skew=0.0, identity=None, **options):
         """Start a node at a host and let it know another."""
-        agent_id = agent_id or f"certified-{host}"
+        agent_id = agent_id or f"certified-{host.replace(':', '-')}"
         given: dict[str, Any] = {
             "profile": self.profile,
             "settings": self.settings,
@@ -99,8 +99,9 @@ class Dht(FakeNetwork):
         node = DhtNode(agent_id, identity=identity or NamedKey(agent_id), random=random, **given)
         self.nodes[host] = node
         self.add(host, node, skew=skew)
-        if bootstrap and bootstrap != host:
-            self.do(host, lambda one, now: one.bootstrap([Peer(bootstrap, PORT)], now))
+        if bootstrap:
+            peers = [Peer(bootstrap, PORT)] if bootstrap != host else []
+            self.do(host, lambda one, now: one.bootstrap(peers, now))
         return node
 
     def start(self, count, *, seconds=10.0, **options):
@@ -121,7 +122,7 @@ class Dht(FakeNetwork):
         """Let time pass until an operation is finished; return its event."""
         end = self.clock.steady + seconds
         while (host, number) not in self.finished and self.clock.steady < end:
-            self.run(0.002)
+            self.run(0.005)
         return self.finished[host, number]
 
     def put(self, host, offer, seconds=5.0):

@@ -31,7 +31,7 @@ TRANSACTION_BYTES: Final = 8
 TRANSACTION: Final = slice(5, 5 + TRANSACTION_BYTES)
 REQUEST_BYTES: Final = 400
 HELLO_BYTES: Final = 404  # of ours
-_PADDING: Final = bytes(333)
+_PADDING: Final = bytes(331)
 #: Bytes of an answer beside its record and contacts, and of one contact.
 _HEAD: Final = 64
 _CONTACT_BYTES: Final = {False: 44, True: 56}
@@ -74,7 +74,7 @@ class Find(_Message, tag=3, frozen=True):
     target: Id
     wants_records: bool
     page: _Count
-    padding: bytes = _PADDING
+    padding: bytes = _PADDING[18:]
 
 
 class Found(_Message, tag=4, frozen=True):

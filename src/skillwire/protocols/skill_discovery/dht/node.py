@@ -51,8 +51,6 @@ _SELF_LOOKUP: Final = 1.0
 #: How many plain requests a signature or its verification counts for.
 _WORK: Final = 10.0
 _UNPROVEN: Final = "unproven"
-#: Nodes from before a restart that are asked at once.
-_KNOWN: Final = 32
 
 
 class Finished(NamedTuple):
@@ -131,6 +129,7 @@ class DhtNode:
             profile=profile,
             settings=settings,
             is_client=is_client,
+            contacts=contacts,
             on_return=self.network_changed,
         )
         self.id = self._peers.id
@@ -144,7 +143,6 @@ class DhtNode:
         self._numbers = count(1)
         self._events: list[DhtEvent] = []
         self._counters: Counter[str] = Counter()
-        self._known = list(contacts)[:_KNOWN]
         self._stamp = 0
         self._looked_up = float("-inf")
         self._handlers: dict[type, Any] = {m.Hello: self._hello, m.Find: self._find, m.Store: self._store}
@@ -447,16 +445,13 @@ class DhtNode:
 
     def timer(self) -> float | None:
         """Return the next due time by the steady clock, or None."""
-        if self._requests.outbox or self._known:
+        if self._requests.outbox:
             return 0.0
         parts = self._requests, self._peers, self._storage, self._offers, self._deadlines
         return earliest(*(part.timer for part in parts))
 
     def on_timer(self, now: Moment) -> None:
         """Do what is due."""
-        known, self._known = self._known, []
-        for contact in known:
-            self._peers.hello(contact.peer, now)
         self._requests.on_timer(now)
         self._peers.on_timer(now)
         self._storage.on_timer(now)

@@ -84,6 +84,7 @@ class Peers:
         profile: Profile,
         settings: DhtSettings,
         is_client: bool,
+        contacts: Iterable[Contact],
         on_return: Callable[[Moment], None],
     ) -> None:
         certificate = identity.certificate
@@ -105,6 +106,8 @@ class Peers:
         self._declined: BoundedDict[Peer, float] = BoundedDict(limits.DHT_PROVEN)
         self._suspects: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)  # left one request unanswered
         self._lost: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)
+        for contact in contacts:
+            self._lost.put(contact.peer, None)
         self._pause = _RETRY
         self._next_check = 0.0
         self._next_try: float | None = None
@@ -141,6 +144,9 @@ class Peers:
 
     def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
         """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
+        if not self._is_told:
+            for peer in self._lost:  # from before a restart
+                self.hello(peer, now)
         self._is_told = True
         self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
         for peer, is_reached in self.bootstraps.items():

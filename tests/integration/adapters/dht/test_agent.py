@@ -263,13 +263,13 @@ async def test_a_change_of_the_addresses_has_the_skills_put_again(start):
     agent = DhtAgent(settings(("127.0.0.1", first.port), bind=()), network=network)
     await agent.start()
     try:
-        assert agent.addresses == (f"192.0.2.7:{agent.port}",)
+        assert list(agent.addresses) == [f"192.0.2.7:{agent.port}"]
         agent.offer([OFFER])
         await eventually_async(lambda: agent.status().own[0].last_put)
         before = agent.status().own[0].last_put
         network.hosts = ("192.0.2.8", "2001:db8::8")
         await eventually_async(lambda: agent.status().own[0].last_put > before)
-        assert agent.addresses == (f"192.0.2.8:{agent.port}", f"[2001:db8::8]:{agent.port}")
+        assert list(agent.addresses) == [f"192.0.2.8:{agent.port}", f"[2001:db8::8]:{agent.port}"]
     finally:
         await agent.stop()
 

@@ -101,9 +101,11 @@ class DhtService:
         """Return what an operator should know about the node now; empty for nothing."""
         if self.trouble:
             return f"not in the DHT: {self.trouble}"
-        status = self.status()
-        if status is None or asyncio.get_running_loop().time() < self._began + _GRACE:
+        if self._agent is None or asyncio.get_running_loop().time() < self._began + _GRACE:
             return ""
+        if not self._url_of(self._agent):
+            return "no skill is announced in the DHT: the server has no address that others reach; set --base-url"
+        status = self._agent.status()
         silent = [name for name, is_reached in status.bootstrap if not is_reached]
         is_alone = len(silent) == len(status.bootstrap)
         return f"no bootstrap node of the DHT answers: {', '.join(silent)}" if silent and is_alone else ""
@@ -185,7 +187,7 @@ class DhtService:
         """Have the agent announce the skills of the current revision, when they or their URL changed."""
         if self._lan is not None:
             agent.use_found(self._lan.exchange_dht(agent.port))
-        revision, url = self._catalog.current, self._url or self._local_url(agent)
+        revision, url = self._catalog.current, self._url_of(agent)
         if revision is None or not url or self._announced == (revision, url):
             return
         offers = await asyncio.to_thread(self._fitting, agent, revision, url)
@@ -212,8 +214,14 @@ class DhtService:
         self._skipped = skipped
         return found
 
-    def _local_url(self, agent: DhtAgent) -> str:
-        """Return the URL of the address on which the server listens, or of the machine's own; empty without one."""
+    def _url_of(self, agent: DhtAgent) -> str:
+        """Return the server's URL: the configured one, or where it listens; empty where only this machine reaches it.
+
+        A node on loopback alone, such as in a test, announces a server there.
+        """
         host, port = self._address
-        host = host or next((one for one in agent.hosts if not ip_address(one).is_loopback), "")
-        return f"http://{host_and_port(host, port)}" if host and port else ""
+        host = host or next(iter(agent.hosts), "")
+        if self._url or not host:
+            return self._url
+        is_reached = not ip_address(host).is_loopback or any(ip_address(one).is_loopback for one in agent.hosts)
+        return f"http://{host_and_port(host, port)}" if is_reached else ""

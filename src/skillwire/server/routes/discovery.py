@@ -176,13 +176,11 @@ def _operations(index: type[Struct], scope: tuple[str, ...]) -> dict[str, Operat
     return {
         "index.json": Operation(f"The index of {whose}", kept(index) | _ABSENT, (*scope, CONDITION)),
         "sha256/{artifact}": Operation(
-            "An artifact by its digest: for good",
+            "An artifact by its digest, immutable",
             in_parts("text/markdown", *archives) | _ABSENT,
             (*scope, "artifact", *PART),
         ),
-        "{archive}": Operation(
-            "The artifact of several files", in_parts(*archives) | _ABSENT, (*scope, "archive", *PART)
-        ),
+        "{archive}": Operation("An archive", in_parts(*archives) | _ABSENT, (*scope, "archive", *PART)),
         "{skill}/{file:path}": Operation(
             "A file of a skill", in_parts("*/*") | _ABSENT, (*scope, "skill", "file", *PART)
         ),

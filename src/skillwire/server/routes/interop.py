@@ -97,7 +97,7 @@ _HIT: Final = {**_ENTRY, "score": {"type": "integer", "minimum": 1, "maximum": 1
 _VALUES: Final = {"anyOf": [TEXT, listed(TEXT)]}
 _FILTER: Final = {"type": "object", "properties": {"type": _VALUES, "tags": _VALUES}, "additionalProperties": False}
 _CATALOG: Final = Operation(
-    "An AI Catalog of what is published",
+    "The AI Catalog",
     {
         **kept(
             closed(
@@ -140,7 +140,7 @@ _SEARCH: Final = Operation(
     },
 )
 _CARD: Final = Operation(
-    "What runs here, as an agent card of A2A",
+    "The A2A agent card",
     {
         **kept(
             {

@@ -149,11 +149,11 @@ _OPERATORS: Final[dict[str, Answer | str]] = {
     "404": "NotFound",
 }
 _AGENT: Final = Operation(
-    "Which agent announces these skills, and where it hands out connection secrets",
+    "The agent's name, and its port for connection secrets",
     {"200": Answer("Its agent.", {JSON: LanAgentDocument}, ("Cache-Control",)), "404": "NotFound", "503": _NO_LAN},
 )
 _SNAPSHOT: Final = Operation(
-    "The network, for operators",
+    "The local network, for operators",
     {**_OPERATORS, "200": Answer("All that is known.", {JSON: LanSnapshotDocument}, ("Cache-Control", "Vary"))},
 )
 

@@ -175,7 +175,7 @@ _MESSAGE: Final = {
 }
 _REFUSAL: Final = {JSON: {"anyOf": [_MESSAGE, reference("schemas", "Problem")]}}
 _OPERATION: Final = Operation(
-    "Send a message of the Model Context Protocol",
+    "A message of the Model Context Protocol",
     {
         "200": Answer("Its answer, or a stream of it.", {JSON: _MESSAGE, "text/event-stream": TEXT}),
         "202": Answer("Nothing: only notifications came."),

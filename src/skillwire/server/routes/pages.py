@@ -85,10 +85,10 @@ class SkillPages:
         found, file = {**page, **absent}, ("skill", "file", CONDITION)
         rows: list[PageRow] = [
             ("/", self.list, Operation("The list of skills", listed, searched)),
-            ("/hits", self.list, Operation("The part of it that a search changes", listed, searched)),
-            ("/assets/{asset:path}", self._asset, Operation("What pages need", asset, ("asset",))),
+            ("/hits", self.list, Operation("The results of a search, for the script of the page", listed, searched)),
+            ("/assets/{asset:path}", self._asset, Operation("Styles and scripts", asset, ("asset",))),
             ("/skills/{skill}", self._skill, Operation("A skill", found, ("skill", CONDITION))),
-            ("/skills/{skill}/files/{file:path}", self._file, Operation("A file, to read", found, file)),
+            ("/skills/{skill}/files/{file:path}", self._file, Operation("A file with line numbers", found, file)),
             ("/skills/{rest:path}", self._slash, None),
         ]
         below = Route("/", self._root, "page", answers_preflight=False, loads=False)

@@ -87,9 +87,9 @@ _ISSUED: Final[dict[str, Answer | str]] = {
     "429": problem("Requests come too often, or this was certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
     "503": problem("The server is not ready, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
 }
-_RENEWAL: Final = Operation("Renew a certificate, before it ends", _ISSUED, body={JSON: RenewalDocument})
+_RENEWAL: Final = Operation("Renew a certificate", _ISSUED, body={JSON: RenewalDocument})
 _REVOCATIONS: Final = Operation(
-    "Which certificates were revoked",
+    "The revocation lists",
     {
         "200": Answer("The list, signed: PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)),
         "404": "NotFound",
@@ -99,11 +99,11 @@ _REVOCATIONS: Final = Operation(
 
 
 _CHAIN: Final = Operation(
-    "The certificates to trust: the SkillCenter CAs, the issuing one first, and the root",
+    "The SkillCenter CAs, the issuing one first, and the root",
     {"200": Answer("PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)), "404": "NotFound"},
 )
 _ENROLLMENT: Final = Operation(
-    "Get a first certificate for an agent or for skills",
+    "Request a first certificate",
     {**_ISSUED, "401": problem("No token of an account was sent: `AUTH_REQUIRED`.", "WWW-Authenticate")},
     body={JSON: EnrollmentRequest},
 )

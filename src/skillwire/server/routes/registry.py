@@ -211,7 +211,7 @@ class PackageRoutes:
         return answer(messages.namespace_object(renamed))
 
     async def set_member(self, context: RequestContext) -> ASGIApp:
-        """Give an account a role, or take it away."""
+        """Set or remove the role of a member."""
         where, actor = context.parameters, actor_of(context)
         role = (await read_request(context, messages.RoleRequest)).role if context.method == "PUT" else None
         await self._registry.set_role(actor, where["namespace"], where["account"], role)
@@ -247,7 +247,7 @@ class PackageRoutes:
         return no_content
 
     async def set_reader(self, context: RequestContext) -> ASGIApp:
-        """Let an account read a package, or no longer."""
+        """Add or remove a reader of a package."""
         actor, may_read = actor_of(context), context.method == "PUT"
         account = context.parameters["account"]
         await self._registry.set_reader(actor, await self._find(context), account, may_read=may_read)
@@ -343,7 +343,7 @@ class AccountRoutes:
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
 
     async def link(self, context: RequestContext) -> ASGIApp:
-        """Let a person sign in as an account."""
+        """Link a sign-in to an account."""
         asked = await read_request(context, messages.IdentityRequest)
         actor = actor_of(context)
         await self._accounts.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))

@@ -81,7 +81,7 @@ class UploadRoutes:
             row("/uploads", POST=changes(self.begin, messages.UploadObject, messages.UploadRequest, status=201)),
             row(
                 "/uploads/{upload}",
-                GET=Method(self.find, Operation("How far an upload came", shown)),
+                GET=Method(self.find, Operation("The state of an upload", shown)),
                 PATCH=Method(self.proceed, _CONTINUED),
                 PUT=Method(self.proceed, _CONTINUED),
                 DELETE=changes(self.remove, None),
@@ -113,7 +113,7 @@ class UploadRoutes:
         return messages.publication_object(made, await self._registry.unmet(principal_of(context), made.version.skill))
 
     async def begin(self, context: RequestContext) -> ASGIApp:
-        """Begin an upload, or answer the one that was begun."""
+        """Start an upload, or find a started one."""
         asked, account = await read_request(context, messages.UploadRequest), publisher_of(context).account
         upload = await self._uploads.begin(account, asked.size, Digest.parse(asked.digest))
         return _progress(upload, 201)

@@ -68,7 +68,7 @@ _KEPT: Final = encode_fields(
 
 
 _CREATE_BLOB: Final = Operation(
-    "Keep a blob, for a run",
+    "Upload a blob",
     {
         "201": Answer(
             "It is kept.", {JSON: closed({"blob_id": TEXT, "size_bytes": COUNT})}, ("Location", "Cache-Control")
@@ -83,7 +83,7 @@ _CREATE_BLOB: Final = Operation(
     body={"*/*": {}},
 )
 _READ_BLOB: Final = Operation(
-    "A blob, to its owner",
+    "A blob of the caller",
     {**in_parts("*/*"), "404": problem("The caller has no such blob, or not any more: `BLOB_NOT_FOUND`.")},
     ("blob", *PART),
 )
@@ -237,7 +237,7 @@ def _operation() -> Operation:
     }
     batch = {**listed(request), "maxItems": int(limits.RPC_BATCH), "minItems": 1}
     return Operation(
-        "Call a method, or several",
+        "One JSON-RPC request, or a batch",
         {
             "200": Answer(
                 "What JSON-RPC answers, errors too.", {JSON: {"anyOf": [_ANSWER, listed(_ANSWER)]}}, ("Cache-Control",)

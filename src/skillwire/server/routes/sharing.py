@@ -46,13 +46,17 @@ class SkillSharing(Protocol):
         """Return the rows of the index, the list and the descriptors."""
         answers = SharingAnswers(services)
         return [
-            Route(WELL_KNOWN, answers.index, "sharing", describes=_operation("The Skill Index", "SkillIndex")),
+            Route(
+                WELL_KNOWN, answers.index, "sharing", describes=_operation("The index of Skill Sharing", "SkillIndex")
+            ),
             Route(
                 REGISTRY,
                 answers.listing,
                 "sharing",
                 loads=False,
-                describes=_operation("The list of a registry", listed(reference("schemas", "SkillIndexEntry"))),
+                describes=_operation(
+                    "The list of Skill Sharing's registry", listed(reference("schemas", "SkillIndexEntry"))
+                ),
             ),
             Route(
                 f"{REGISTRY}/{{skill}}.json",

@@ -166,10 +166,10 @@ def system_routes(services: Services) -> Sequence[Route]:
         {**kept(SearchDocument), "400": "BadQuery"},
         ("q", "limit", "after", "facets", *FACETS, CONDITION),
     )
-    own = Operation("This document", kept({"type": "object"}), (CONDITION,))
+    own = Operation("The OpenAPI document", kept({"type": "object"}), (CONDITION,))
     return [
-        monitoring("/healthz", health, "Whether the process answers", JSON, Liveness),
-        monitoring("/readyz", readiness, "Whether skills can be served, and the invalid folders", JSON, Readiness),
+        monitoring("/healthz", health, "Liveness of the process", JSON, Liveness),
+        monitoring("/readyz", readiness, "Readiness, and invalid folders", JSON, Readiness),
         monitoring("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
         Route(SEARCH_PATH, search, "service", describes=found),
         Route(OPENAPI_PATH, openapi, "service", loads=False, describes=own),
@@ -178,7 +178,7 @@ def system_routes(services: Services) -> Sequence[Route]:
 
 
 _METADATA: Final = Operation(
-    "The authorization server whose tokens are accepted here",
+    "The trusted authorization server (RFC 9728)",
     {"200": Answer("Its metadata.", {JSON: ResourceMetadata}, ("Cache-Control",)), "404": "NotFound"},
 )
 

@@ -56,8 +56,8 @@ class NamedKeys:
         if agent_id in self.revoked:
             return None
         standing = Standing.CERTIFIED if agent_id.startswith(self._prefix) else Standing.UNVERIFIED
-        is_revoked = lambda: agent_id in self.revoked  # noqa: E731
-        return Judgement(NamedKey(agent_id), standing, frozenset({agent_id}), is_revoked=is_revoked)
+        agents = frozenset({agent_id})
+        return Judgement(NamedKey(agent_id), standing, agents, is_revoked=lambda: agent_id in self.revoked)
 
 
 def offer_of(number=0, *capabilities, **fields):

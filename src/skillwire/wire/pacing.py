@@ -3,9 +3,8 @@
 Full jitter draws from the whole interval, so that clients which failed together do not return together. A hint wins in
 both directions, plus a tenth of jitter.
 
-A circuit is *closed* while requests pass, and *open* after some failures in a row: no request is made. After a rest it
-is *half open*: one request probes the origin, and its outcome decides; if that request is abandoned, the next one
-probes after another rest. :data:`TRANSITIONS` is the whole state machine.
+A circuit is *closed* while requests pass, and *open* after some failures in a row: no request is made. After a rest
+one request probes the origin, and success closes the circuit; otherwise the next one probes after another rest.
 
 Time and chance are arguments. Spec: RFC 9110 §10.2.3 (Retry-After); SSP §8.3.6 (exponential backoff).
 """
@@ -14,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from skillwire import limits
 
@@ -52,98 +50,30 @@ def _seconds(date: str) -> float | None:
         return None
 
 
-class State(StrEnum):
-    """The state of a circuit."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
-
-
-class Event(StrEnum):
-    """An event of a circuit."""
-
-    PASSED = "passed"  # the origin works
-    FAILED = "failed"
-    FAILED_TOO_OFTEN = "failed_too_often"  # the last of too many failures in a row
-    RESTED = "rested"  # its rest is over
-
-
-TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
-    State.CLOSED: {
-        Event.PASSED: State.CLOSED,
-        Event.FAILED: State.CLOSED,
-        Event.FAILED_TOO_OFTEN: State.OPEN,
-        Event.RESTED: State.CLOSED,
-    },
-    State.OPEN: {
-        # A request that began before the circuit opened may end now: success closes it, failure changes nothing.
-        Event.PASSED: State.CLOSED,
-        Event.FAILED: State.OPEN,
-        Event.FAILED_TOO_OFTEN: State.OPEN,
-        Event.RESTED: State.HALF_OPEN,
-    },
-    State.HALF_OPEN: {
-        Event.PASSED: State.CLOSED,
-        Event.FAILED: State.OPEN,
-        Event.FAILED_TOO_OFTEN: State.OPEN,
-        Event.RESTED: State.HALF_OPEN,  # the probe gave no outcome
-    },
-}
-
-
-class Circuit(NamedTuple):
-    """A circuit, its failures in a row, and the end of its rest unless it is closed."""
-
-    state: State = State.CLOSED
-    failures: int = 0
-    until: float = 0.0
-
-
-def ask(circuit: Circuit, now: float, *, rest: float = limits.CIRCUIT_SECONDS) -> tuple[Circuit, float]:
-    """Return the circuit after a request was asked for, and the seconds to wait; 0 lets it pass."""
-    if circuit.state is State.CLOSED:
-        return circuit, 0.0
-    if now < circuit.until:
-        # A rounded sum may exceed a rest.
-        return circuit, min(circuit.until - now, rest)
-    return circuit._replace(state=TRANSITIONS[circuit.state][Event.RESTED], until=now + rest), 0.0
-
-
-def passed(circuit: Circuit) -> Circuit:
-    """Return the circuit after a request that was answered."""
-    return Circuit(TRANSITIONS[circuit.state][Event.PASSED])
-
-
-def failed(
-    circuit: Circuit, now: float, *, most: int = limits.CIRCUIT_FAILURES, rest: float = limits.CIRCUIT_SECONDS
-) -> Circuit:
-    """Return the circuit after a request that failed, where ``most`` failures in a row are too many."""
-    failures = circuit.failures + 1
-    state = TRANSITIONS[circuit.state][Event.FAILED_TOO_OFTEN if failures >= most else Event.FAILED]
-    is_new = state is State.OPEN and circuit.state is not State.OPEN
-    return Circuit(state, failures, now + rest if is_new else circuit.until)
-
-
 class Circuits:
     """The circuits of a client, one for each failing origin; ``clock`` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._failing: dict[str, Circuit] = {}
+        self._failing: dict[str, tuple[int, float]] = {}  # failures in a row, and the end of the rest
 
     def ask(self, origin: str) -> float:
         """Return the seconds to wait before a request to ``origin``; at 0 it must be made, and its outcome reported."""
-        found = self._failing.get(origin)
-        if found is None:
+        failures, until = self._failing.get(origin, (0, 0.0))
+        now = self._clock()
+        if failures < limits.CIRCUIT_FAILURES:
             return 0.0
-        self._failing[origin], wait = ask(found, self._clock())
-        return wait
+        if now < until:
+            return min(until - now, limits.CIRCUIT_SECONDS)  # a rounded sum may exceed a rest
+        self._failing[origin] = failures, now + limits.CIRCUIT_SECONDS  # one request probes, the others wait
+        return 0.0
 
     def passed(self, origin: str) -> None:
         """Record that ``origin`` has answered."""
         self._failing.pop(origin, None)
 
     def failed(self, origin: str) -> None:
-        """Record that ``origin`` has not answered, or is overloaded."""
-        self._failing[origin] = failed(self._failing.get(origin, Circuit()), self._clock())
+        """Record that ``origin`` has not answered, or is overloaded; no later failure prolongs its rest."""
+        failures, until = self._failing.get(origin, (0, 0.0))
+        is_last = failures + 1 == limits.CIRCUIT_FAILURES
+        self._failing[origin] = failures + 1, self._clock() + limits.CIRCUIT_SECONDS if is_last else until

@@ -12,7 +12,7 @@ Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +34,7 @@ from skillwire.protocols.skill_sharing.validation import (
     validate,
 )
 from skillwire.trust import guarded_json
-from skillwire.trust.guarded_json import load_json, place_at
+from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import toml_place
 
 #: What a user calls a kind of document → the definition of the schema.
@@ -79,13 +79,10 @@ def validate_document(
         return DocumentReport(kind, (DocumentFault(error.code, Violation("", error.message), place),))
     kind = kind or guess_document_kind(value)
     text = data.removeprefix(b"\xef\xbb\xbf").decode()
-    most_places = max(_READ_AGAIN // max(len(text), 1), 1)
-    faults: list[DocumentFault] = []
-    for code, violation in _find(value, kind, check_url):
-        place = SourceLocation(source)
-        if len(faults) < most_places:
-            place = guarded_json.member(text, _steps(value, violation.path), source)
-        faults.append(DocumentFault(code, violation, place))
+    faults = [
+        DocumentFault(code, violation, _place(text, value, violation.path, source, number))
+        for number, (code, violation) in enumerate(_find(value, kind, check_url))
+    ]
     return DocumentReport(kind, tuple(faults))
 
 
@@ -184,8 +181,10 @@ def _index_faults(value: object) -> Iterator[tuple[str, Violation]]:
                 yield "FIELD", Violation(f"{path}/descriptor_url", error.message, "a full URL", shown(url))
 
 
-def _steps(value: object, pointer: str) -> Sequence[str | int]:
-    """Return a JSON Pointer as keys and positions, as far as it leads in ``value``."""
+def _place(text: str, value: object, pointer: str, source: str, number: int) -> SourceLocation:
+    """Return the place of a JSON Pointer in a document; without its line when that would read too much text again."""
+    if number and (number + 1) * len(text) > _READ_AGAIN:
+        return SourceLocation(source)
     steps: list[str | int] = []
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -197,7 +196,7 @@ def _steps(value: object, pointer: str) -> Sequence[str | int]:
             value = value[key]
         else:
             break
-    return steps
+    return guarded_json.member(text, steps, source)
 
 
 def lint_sharing(content: FolderContent, findings: Findings) -> None:
@@ -209,7 +208,7 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
             findings.add_error(ValidationError("FIELD", message, place=place))
     if content.descriptor is None:
         return
-    text, place = _text(content, _DESCRIPTOR), content.place(_DESCRIPTOR)
+    text, source = _text(content, _DESCRIPTOR).removeprefix("\ufeff"), content.place(_DESCRIPTOR).source
     violations = validate(content.descriptor).errors
     if not violations:
         descriptor = parse(content.descriptor)
@@ -217,10 +216,10 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
         try:
             check_version(descriptor.protocol.version)
         except SkillwireError as error:
-            findings.add_error(error, _place_in_folder(text, "/protocol/version", place))
-    for violation in violations:
+            findings.add_error(error, _place(text, content.descriptor, "/protocol/version", source, 0))
+    for number, violation in enumerate(violations):
         message = f"{violation.path or '/'} {violation.message}"
-        findings.add("DESCRIPTOR_FORM", message, _place_in_folder(text, violation.path, place))
+        findings.add("DESCRIPTOR_FORM", message, _place(text, content.descriptor, violation.path, source, number))
 
 
 #: The rules for a skill that is served, beside those of its folder: of this protocol, and for the code of the skill.
@@ -238,13 +237,3 @@ def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[
 
 def _text(content: FolderContent, path: str) -> str:
     return next((file.text for file in content.texts if file.path == path), "")
-
-
-def _place_in_folder(text: str, path: str, place: SourceLocation) -> SourceLocation:
-    """Return the approximate place of a JSON Pointer: the line of its last key in the text."""
-    at = -1
-    for part in path.split("/")[1:]:
-        key = f'"{part.replace("~1", "/").replace("~0", "~")}"'
-        found = text.find(key, at + 1)
-        at = found if found >= 0 else at
-    return place_at(text[:at], text, place.source) if at >= 0 else place

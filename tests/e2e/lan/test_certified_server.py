@@ -120,4 +120,4 @@ async def test_a_server_and_its_member_go_on_under_another_skill_center_ca(serve
     await until(lambda: listed(member).get("open-door"), "the server's skill is not verified again")
     result = await member.request_scene("auth")
     assert str(result.connection_info["apiKey"]).startswith("sw_")
-    assert member.trust.authorities[-1] == authority.centers[0]
+    assert member.trust.revocations.authorities[-1] == authority.centers[0]

@@ -116,7 +116,7 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
         asked.append(request)
         return ConnectionSecret(key, time.time() + 3600)
 
-    doors = SecretsServer(identity, world.authority(), world.authorities, give)
+    doors = SecretsServer(identity, world.authority(), give)
     port = await doors.start("127.0.0.1")
 
     async def find_port(_):
@@ -150,7 +150,7 @@ async def test_of_who_nobody_certified_a_key_comes_from_the_one_that_has_registe
         asked.append(request)
         return ConnectionSecret("sw_key", time.time() + 3600)
 
-    doors = SecretsServer(other, world.authority(), world.authorities, give, use_unverified=True)
+    doors = SecretsServer(other, world.authority(), give, use_unverified=True)
     port = await doors.start("127.0.0.1")
 
     async def find_port(_):

@@ -8,7 +8,7 @@ With a group key, which only local policy can choose, no certificates are used. 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +54,6 @@ class LanTrust(NamedTuple):
         keys: the key folder; None with a group key.
         revocations: new lists apply from the next message on.
         notes: problems to show to people.
-        authorities: trusted and intermediate certificates, DER; learned ones are added.
     """
 
     identity: Identity
@@ -63,7 +62,6 @@ class LanTrust(NamedTuple):
     keys: LanKeys | None = None
     revocations: Revocations | None = None
     notes: tuple[str, ...] = ()
-    authorities: Sequence[bytes] = ()
 
 
 def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float | None = None) -> LanTrust:
@@ -112,7 +110,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now, place=place)
         notes += [note] if note else []
     identity = EcdsaIdentity(key, certificate)
-    return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes), revocations.authorities)
+    return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes))
 
 
 def revoked_part(

@@ -1,9 +1,8 @@
 """Connection secrets: short-lived keys for the skills of a scene, over TLS between agents.
 
-TLS 1.3 proves that the other end has the key of its certificate. What the certificate is worth is judged by our own
-authority afterwards, because a TLS library asks for host names and accepts other curves. The server asks for a client
-certificate that leads to its roots; a client without one shows none. Sessions are not resumed, so each connection is
-judged.
+TLS 1.3 proves that the provider has the key of its certificate, and a signature in the request that the client has the
+key of its own: it covers the provider's certificate, so it is worth nothing elsewhere. What a certificate is worth is
+judged by our own authority, because a TLS library asks for host names and accepts other curves.
 
 The client learns the port over plain HTTP, where anyone in between may answer: a connection counts only when its
 certificate is good for the provider that registered. The server gives a key to a certified agent, and to another one
@@ -23,8 +22,7 @@ import ssl
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +37,7 @@ from skillwire.protocols.skill_discovery import connection_secrets as messages
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key, Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.trust.certificates import certificate_pem, is_own, private_pem
+from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
@@ -48,32 +46,22 @@ if TYPE_CHECKING:
     from skillwire.registry.tokens import Tokens
 
 
-def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl.SSLContext:
-    """Return the TLS context of a provider whose clients lead to one of these authorities, DER."""
+def server_context(identity: EcdsaIdentity) -> ssl.SSLContext:
+    """Return the TLS context of a provider."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0
-    load_authorities(context, authorities)
+    context.num_tickets = 0  # a renewed certificate counts from the next connection on
     load_identity(context, identity)
     return context
 
 
-def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.SSLContext:
-    """Return the TLS context of a client, which shows a certificate only when an authority issued it."""
+def client_context() -> ssl.SSLContext:
+    """Return the TLS context of a client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the caller judges it, by rules that are stricter
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    if shows_certificate:
-        load_identity(context, identity)
     return context
-
-
-def load_authorities(context: ssl.SSLContext, authorities: Sequence[bytes]) -> None:
-    """Accept client certificates that lead to one of these authorities, or to an earlier one."""
-    if authorities:
-        context.load_verify_locations(cadata="".join(certificate_pem(one).decode("ascii") for one in authorities))
-        context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def load_identity(context: ssl.SSLContext, identity: EcdsaIdentity) -> None:
@@ -132,13 +120,10 @@ class SecretsClient:
         if not isinstance(identity, EcdsaIdentity):
             raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them", place=place)
         request = messages.SecretRequest(scene, skill.skill_id, self._agent_id)
-        is_certified = not is_own(identity.certificate)
         try:
             async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
-                line = await self._talk(identity, skill, port, request, key, shows_certificate=is_certified)
-                if is_certified and not line:  # TLS there does not know the authority: the proof may suffice
-                    line = await self._talk(identity, skill, port, request, key, shows_certificate=False)
-            if not line:
+                line = await self._talk(identity, skill, port, request, key)
+            if not line.endswith(b"\n"):
                 raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
             return messages.read_answer(line)
         except TimeoutError:
@@ -160,12 +145,11 @@ class SecretsClient:
         port: int,
         request: messages.SecretRequest,
         key: Key | None,
-        *,
-        shows_certificate: bool,
     ) -> bytes:
-        """Return the provider's answer over TLS, one line; empty when the connection breaks off."""
-        context = client_context(identity, shows_certificate=shows_certificate)
-        reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
+        """Return the provider's answer over TLS, one line."""
+        reader, writer = await asyncio.open_connection(
+            skill.host, port, ssl=client_context(), limit=limits.LAN_SECRET_BYTES
+        )
         try:
             shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
@@ -176,13 +160,9 @@ class SecretsClient:
                 raise TrustError("DISC_004", f"no authority that is trusted here certified {skill.agent_id}")
             if key is not None and found.key != key:
                 raise TrustError("DISC_004", f"the responder at {skill.host} has another key than {skill.agent_id}")
-            with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
-                # TLS takes ours only where our authority is known; the proof stands where it is not.
-                writer.write(messages.write_request(request.signed(identity, shown, self._clock())))
-                await writer.drain()
-                line = await reader.readline()
-                return line if line.endswith(b"\n") else b""
-            return b""
+            writer.write(messages.write_request(request.signed(identity, shown, self._clock())))
+            await writer.drain()
+            return await reader.readline()
         finally:
             writer.transport.abort()
 
@@ -231,7 +211,6 @@ class SecretsServer:
         self,
         identity: EcdsaIdentity,
         authority: Authority,
-        authorities: Sequence[bytes],
         give: Callable[[messages.SecretRequest, str], Awaitable[messages.ConnectionSecret | None]],
         *,
         use_unverified: bool = False,
@@ -241,13 +220,11 @@ class SecretsServer:
         self.counters: Counter[str] = Counter()
         self._identity = identity
         self._authority = authority
-        self._authorities = authorities
         self._give = give
         self._use_unverified = use_unverified
         self._clock = clock
         self._context: ssl.SSLContext | None = None
         self._shown = b""
-        self._asked_for = 0  # how many of the authorities are sent to clients
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
@@ -255,8 +232,7 @@ class SecretsServer:
 
     async def start(self, host: str = "", port: int = 0) -> int:
         """Listen on a host or on all addresses; return the port. Raises: OSError: it is in use, or not ours."""
-        self._context = server_context(self._identity, self._authorities)
-        self._asked_for = len(self._authorities)
+        self._context = server_context(self._identity)
         self._shown = self._identity.certificate
         listener = _listen(host, port)
         listener.setblocking(False)
@@ -311,9 +287,6 @@ class SecretsServer:
                 if self._shown != self._identity.certificate:
                     self._shown = self._identity.certificate
                     load_identity(self._context, self._identity)
-                if self._asked_for != len(self._authorities):
-                    load_authorities(self._context, self._authorities[self._asked_for :])
-                    self._asked_for = len(self._authorities)
                 reader = asyncio.StreamReader(limit=limits.LAN_SECRET_BYTES)
                 protocol = asyncio.StreamReaderProtocol(reader)
                 transport, _ = await loop.connect_accepted_socket(
@@ -346,8 +319,7 @@ class SecretsServer:
         except SkillwireError as error:
             self.counters["malformed"] += 1
             return messages.write_refusal(error.code, error.message)
-        refused = self._refusal(asked, writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
-        if refused:
+        if refused := self._refusal(asked):
             self.counters["refused"] += 1
             _LOG.info("no connection secret for %s: %s", asked.agent_id, refused)
             return messages.write_refusal(_REFUSED, refused)
@@ -365,10 +337,10 @@ class SecretsServer:
         _LOG.info("connection secret for %s to %s", asked.skill_id, asked.agent_id)
         return messages.write_answer(secret)
 
-    def _refusal(self, asked: messages.SecretRequest, shown: bytes | None) -> str:
+    def _refusal(self, asked: messages.SecretRequest) -> str:
         """Return why an agent gets no key; empty when it gets one."""
         now = self._clock()
-        found = self._authority.judge(asked.agent_id, shown or asked.certificate, now)
+        found = self._authority.judge(asked.agent_id, asked.certificate, now)
         if found is None:
             return "your certificate is not good here"
         if found.standing is Standing.CERTIFIED:
@@ -376,10 +348,8 @@ class SecretsServer:
                 return "your certificate is for another agent"
         elif not self._use_unverified:
             return "no authority that is trusted here issued your certificate"
-        if not shown:
-            proof = asked.proof_text(self._shown)
-            if not (asked.is_of_now(now) and found.key.verifies(proof, asked.signature)):
-                return "you have not proven to have the key of your certificate"
+        if not (asked.is_of_now(now) and found.key.verifies(asked.proof_text(self._shown), asked.signature)):
+            return "you have not proven to have the key of your certificate"
         return ""
 
 
@@ -461,8 +431,8 @@ class SceneSecrets:
         """Open the port, at ``host`` or, when that is empty, everywhere, and return it; 0 when there is none."""
         if trust is None or not isinstance(trust.identity, EcdsaIdentity):
             return 0
-        keys, unverified = (trust.identity, trust.authority, trust.authorities), self._settings.use_unverified
-        server = SecretsServer(*keys, self._issuer, use_unverified=unverified)
+        unverified = self._settings.use_unverified
+        server = SecretsServer(trust.identity, trust.authority, self._issuer, use_unverified=unverified)
         try:
             port = await server.start(host, self._settings.tls_port)
         except OSError as error:

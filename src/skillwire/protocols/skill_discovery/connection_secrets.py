@@ -2,10 +2,9 @@
 
 **[ours]**: the request is ``{"scene", "skillId", "agentId"}``, the answer ``{"apiKey", "expiresAt", "basePath",
 "authType", "authHeader"}``, or ``{"error": {"code", "message"}}``. Any peer may answer a datagram about a scene, so the
-answer over TLS, where the certificate names the provider, explains how the key is used. An agent with a certificate of
-an authority shows it to TLS. TLS libraries take no other certificate, so an uncertified agent adds ``certificate``, DER
-in base64, ``timestamp``, milliseconds, and a ``signature`` that covers the provider's certificate: it is worth nothing
-elsewhere. Spec: SDP §4.3; specs §3 "connection secrets travel over TLS unicast only".
+answer over TLS, where the certificate names the provider, explains how the key is used. A request also has the agent's
+``certificate``, DER in base64, ``timestamp``, milliseconds, and a ``signature`` that covers the provider's certificate:
+it is worth nothing elsewhere. Spec: SDP §4.3; specs §3 "connection secrets travel over TLS unicast only".
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ class SecretRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     scene: str
     skill_id: str
     agent_id: str
-    certificate: bytes = b""  # of an agent that shows none to TLS, with the next two
+    certificate: bytes = b""
     timestamp: int = 0  # ms since the epoch
     signature: str = ""
 
     def proof_text(self, provider_certificate: bytes) -> bytes:
-        """Return the text that an uncertified agent signs for the provider with this certificate, DER."""
+        """Return the text that an agent signs for the provider with this certificate, DER."""
         shown = hashlib.sha256(provider_certificate).hexdigest()
         parts = ("skill-discovery/0.7 connection", shown, self.agent_id, self.scene, self.skill_id, str(self.timestamp))
         return "\n".join(parts).encode()
 
     def signed(self, identity: Identity, provider_certificate: bytes, now: float) -> SecretRequest:
-        """Return the request with the proof of an uncertified agent; ``now`` in seconds since the epoch."""
+        """Return the request with the agent's proof; ``now`` in seconds since the epoch."""
         request = msgspec.structs.replace(self, certificate=identity.certificate, timestamp=int(now * 1000))
         return msgspec.structs.replace(request, signature=identity.sign(request.proof_text(provider_certificate)))
 
@@ -91,8 +90,6 @@ class ConnectionSecret(NamedTuple):
 
 def write_request(request: SecretRequest) -> bytes:
     """Return a request, one line."""
-    if not request.certificate:
-        request = msgspec.structs.replace(request, timestamp=0, signature="")
     return msgspec.json.encode(request) + b"\n"
 
 

@@ -69,7 +69,7 @@ async def serve(world):
             return ConnectionSecret(KEY, time.time() + 3600) if asked.skill_id == "skill-a" else None
 
         own = identity or world.identity("agent-001")
-        server = SecretsServer(own, world.authority(), world.authorities, _awaited(give) if give else known, **options)
+        server = SecretsServer(own, world.authority(), _awaited(give) if give else known, **options)
         await server.start("127.0.0.1")
         started.append(server)
         return server
@@ -112,7 +112,6 @@ async def test_who_is_certified_under_a_new_authority_is_given_a_key_by_a_server
     server = SecretsServer(
         world.identity("agent-001"),
         world.authority(),
-        world.revocations.authorities,
         _awaited(lambda *_: ConnectionSecret(KEY, time.time() + 3600)),
     )
     await server.start("127.0.0.1")
@@ -132,7 +131,7 @@ async def test_who_is_certified_under_a_new_authority_is_given_a_key_by_a_server
 @pytest.mark.parametrize("flaw", ["another agent", "own certificate", "revoked", "other root", "unknown skill"])
 async def test_who_is_not_is_given_none(flaw):
     world = World()
-    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, _awaited(lambda *_: None))
+    server = SecretsServer(world.identity("agent-001"), world.authority(), _awaited(lambda *_: None))
     await server.start("127.0.0.1")
     identity = world.identity("agent-002")
     asking = client(world, "agent-002", identity=identity, use_unverified=True)
@@ -200,7 +199,7 @@ class TestUnverified:
             signed = replace(signed, signature="")
         elif flaw == "other skill":
             signed = replace(signed, scene="other")
-        context = client_context(identity, shows_certificate=False)
+        context = client_context()
         answer = await _talk(server.port, context, messages.write_request(signed))
         assert json.loads(answer)["error"]["code"] == "DISC_004"
         assert server.counters["handed out"] == 0
@@ -220,15 +219,15 @@ MALFORMED = [b"\n", b"[]\n", b"{}\n", b'{"scene": "a b", "skillId": "x", "agentI
 
 
 @pytest.mark.parametrize("line", MALFORMED)
-async def test_what_is_no_question_is_refused(world, serve, line):
+async def test_what_is_no_question_is_refused(serve, line):
     server = await serve()
-    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    context = client_context()
     assert "error" in json.loads(await _talk(server.port, context, line))
 
 
-async def test_a_line_without_end_is_broken_off(world, serve):
+async def test_a_line_without_end_is_broken_off(serve):
     server = await serve()
-    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    context = client_context()
     try:
         answer = await _talk(server.port, context, bytes(20_000))
     except OSError:
@@ -237,9 +236,9 @@ async def test_a_line_without_end_is_broken_off(world, serve):
     assert server.counters["handed out"] == 0
 
 
-async def test_only_tls_1_3_is_spoken(world, serve):
+async def test_only_tls_1_3_is_spoken(serve):
     server = await serve()
-    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    context = client_context()
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises((ssl.SSLError, ConnectionError)):
         await _talk(server.port, context, b"{}\n")
@@ -266,7 +265,7 @@ async def test_connections_are_bounded_for_each_host_and_time_runs_out(world, se
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_connection_that_has_just_come_is_closed_with_the_server(world, turns):
-    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, _awaited(lambda *_: None))
+    server = SecretsServer(world.identity("agent-001"), world.authority(), _awaited(lambda *_: None))
     await server.start("127.0.0.1")
     with socket.create_connection(("127.0.0.1", server.port)), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -283,7 +282,7 @@ async def test_a_renewed_certificate_is_shown_from_then_on(world, serve):
     server = await serve(identity=identity)
     fresh = world.center.issue(RequestedNames(("agent-001",)), identity.key.public_key(), time.time())
     identity.certificate = fresh
-    context = client_context(world.identity("agent-002"), shows_certificate=True)
+    context = client_context()
     async with asyncio.timeout(SECONDS):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
@@ -547,4 +546,4 @@ def test_a_question_is_read_as_it_was_written(name, certificate, timestamp):
     plain = SecretRequest(name, name, name)
     signed = replace(plain, certificate=certificate, timestamp=timestamp, signature="x")
     assert messages.read_request(messages.write_request(plain)) == plain
-    assert messages.read_request(messages.write_request(signed)) == (signed if certificate else plain)
+    assert messages.read_request(messages.write_request(signed)) == signed

@@ -272,7 +272,7 @@ class TestOrphans:
         refresh = RevocationRefresh(trust, settings, lambda: None, clock=clock, notify=told.append)
         await refresh.refresh("https://registry.example/lan/revocations")
         assert ["the SkillCenter CA of our certificate was revoked" in text for text in told] == [True]
-        assert trust.authorities[-1] == authority.centers[0]
+        assert trust.revocations.authorities[-1] == authority.centers[0]
 
     @pytest.mark.spec("SDP-authority-revocation")
     @pytest.mark.parametrize("thief", ["of the authority", "of the authority, with a number of the book", "nobody"])

@@ -4,7 +4,7 @@ It listens on 127.0.0.1 only, on a free port. Any program on this machine and an
 :mod:`skillwire.protocols.oauth.client` judges what arrives. Here a request is bounded in size and time; it must be a
 ``GET`` of the one path, with this very address as its ``Host``, which a page under another name cannot send, and must
 repeat the ``state`` of this login. Other requests are answered, and the wait continues. Browsers open connections in
-advance, so all open connections are read; beyond a limit the oldest is closed. Spec: RFC 8252 §7.3, §8.3.
+advance, so each is read in a thread of its own; beyond a limit the oldest is closed. Spec: RFC 8252 §7.3, §8.3.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import hmac
 import re
-import selectors
 import socket
-import time
+import threading
+from collections import deque
+from queue import Empty, SimpleQueue
 from typing import Final, Self
 from urllib.parse import parse_qs
 
@@ -41,109 +42,75 @@ class RedirectListener:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._authority = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.url = f"http://{self._authority}{PATH}"
+        self._open: deque[socket.socket] = deque()  # the oldest first
+        self._found: SimpleQueue[str] = SimpleQueue()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        _cut(self._listener)
+        for connection in tuple(self._open):
+            _cut(connection)
 
     def wait(self, state: str, seconds: float = limits.LOGIN_BROWSER_SECONDS) -> str:
         """Return path and query of the first request with this login's ``state``.
 
         Raises FetchError (``LOGIN_TIMEOUT``).
         """
-        end = time.monotonic() + seconds
-        callers: dict[socket.socket, _BrowserConnection] = {}
+        threading.Thread(target=self._accept, args=(state,), daemon=True).start()
         try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._listener, selectors.EVENT_READ)
-                while (now := time.monotonic()) < end:
-                    for caller in [caller for caller in callers.values() if caller.end <= now]:
-                        _drop(caller, callers, selector)
-                    next_end = min([end, *(caller.end for caller in callers.values())])
-                    for key, _ in selector.select(next_end - now):
-                        if key.fileobj is self._listener:
-                            self._accept(callers, selector)
-                        elif (caller := callers.get(key.fileobj)) and caller.receive():  # type: ignore[call-overload]  # sockets alone are registered
-                            _drop(caller, callers, selector, close=False)
-                            with caller.connection:
-                                if (target := self._judge(caller, state)) is not None:
-                                    return target
-        finally:
-            for caller in callers.values():
-                caller.connection.close()
-        raise FetchError("LOGIN_TIMEOUT", f"no browser came back within {seconds:g} s", place=SourceLocation(self.url))
+            return self._found.get(timeout=seconds)
+        except Empty:
+            message = f"no browser came back within {seconds:g} s"
+            raise FetchError("LOGIN_TIMEOUT", message, place=SourceLocation(self.url)) from None
 
-    def _accept(self, callers: dict[socket.socket, _BrowserConnection], selector: selectors.BaseSelector) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:  # the client has gone already
-            return
-        connection.setblocking(False)
-        if len(callers) >= limits.LOGIN_CONNECTIONS:
-            _drop(next(iter(callers.values())), callers, selector)
-        callers[connection] = _BrowserConnection(connection)
-        selector.register(connection, selectors.EVENT_READ)
+    def _accept(self, state: str) -> None:
+        """Read each connection in a thread of its own, until the listener is closed."""
+        while self._listener.fileno() >= 0:
+            with contextlib.suppress(OSError):  # the client has gone already, or the listener was closed
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                if len(self._open) > limits.LOGIN_CONNECTIONS:
+                    _cut(self._open.popleft())
+                threading.Thread(target=self._serve, args=(connection, state), daemon=True).start()
 
-    def _judge(self, caller: _BrowserConnection, state: str) -> str | None:
-        """Answer a whole request; return its target when it is the one that counts."""
-        found = _HEAD.fullmatch(caller.head)
-        host = _HOST.search(caller.head)
+    def _serve(self, connection: socket.socket, state: str) -> None:
+        received = b""
+        connection.settimeout(_IDLE_SECONDS)
+        with connection:
+            with contextlib.suppress(OSError):  # it was broken off, or took too long
+                while b"\r\n\r\n" not in received and len(received) <= limits.LOGIN_REDIRECT_BYTES:
+                    if not (data := connection.recv(4096)):
+                        break
+                    received += data
+                    connection.settimeout(_ONE_REQUEST_SECONDS)
+            status, message, target = self._judge(received.partition(b"\r\n\r\n")[0] + b"\r\n", state)
+            with contextlib.suppress(OSError):  # whether the browser hears of it does not matter
+                _answer(connection, status, message)
+        with contextlib.suppress(ValueError):  # the oldest of too many
+            self._open.remove(connection)
+        if target:
+            self._found.put(target)
+
+    def _judge(self, head: bytes, state: str) -> tuple[str, str, str]:
+        """Return the status and the text for a request; and its target, when it is the one that counts."""
+        found, host = _HEAD.fullmatch(head), _HOST.search(head)
         target = found[1].decode("ascii") if found else ""
-        counts = False
         if not target or host is None or host[1].decode("ascii") != self._authority:
-            answer = "400 Bad Request", "This is not the answer that skillwire waits for."
-        elif target.partition("?")[0] != PATH:
-            answer = "404 Not Found", "There is nothing here."
-        elif not _has_state(target, state):
-            answer = "400 Bad Request", "This is not the answer of this login."
-        else:
-            answer, counts = ("200 OK", "skillwire has the answer; the terminal shows the result."), True
-        caller.connection.settimeout(_ONE_REQUEST_SECONDS)
-        with contextlib.suppress(OSError):  # whether the browser hears of it does not matter
-            _answer(caller.connection, *answer)
-        return target if counts else None
+            return "400 Bad Request", "This is not the answer that skillwire waits for.", ""
+        if target.partition("?")[0] != PATH:
+            return "404 Not Found", "There is nothing here.", ""
+        if not _has_state(target, state):
+            return "400 Bad Request", "This is not the answer of this login.", ""
+        return "200 OK", "skillwire has the answer; the terminal shows the result.", target
 
 
-class _BrowserConnection:
-    """One open connection, and what came on it."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.end = time.monotonic() + _IDLE_SECONDS
-        self._received = b""
-
-    @property
-    def head(self) -> bytes:
-        """The request line and the header fields."""
-        return self._received.partition(b"\r\n\r\n")[0] + b"\r\n"
-
-    def receive(self) -> bool:
-        """Take what has come; whether no more is to come, or all of the head is here."""
-        try:
-            data = self.connection.recv(4096)
-        except BlockingIOError:
-            return False
-        except OSError:  # it was broken off
-            data = b""
-        if not self._received:
-            self.end = time.monotonic() + _ONE_REQUEST_SECONDS
-        self._received += data
-        return not data or b"\r\n\r\n" in self._received or len(self._received) > limits.LOGIN_REDIRECT_BYTES
-
-
-def _drop(
-    caller: _BrowserConnection,
-    callers: dict[socket.socket, _BrowserConnection],
-    selector: selectors.BaseSelector,
-    *,
-    close: bool = True,
-) -> None:
-    selector.unregister(caller.connection)
-    del callers[caller.connection]
-    if close:
-        caller.connection.close()
+def _cut(sock: socket.socket) -> None:
+    """Close a socket, and end the call of another thread that waits for it."""
+    with contextlib.suppress(OSError):  # it is not connected any more
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
 
 
 def _has_state(target: str, state: str) -> bool:

@@ -6,19 +6,14 @@ Only an error imports this module. A file that cannot be read adds no advice, si
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from skillwire.errors import SkillwireError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skillwire.errors import Diagnostics
-
+from skillwire.errors import Diagnostics, SkillwireError, UsageError
 
 #: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
 SUGGESTIONS: Final = {

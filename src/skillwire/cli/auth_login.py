@@ -14,7 +14,7 @@ import threading
 import time
 import webbrowser
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import click
 
@@ -23,7 +23,7 @@ from skillwire.adapters.files.credentials import bearer
 from skillwire.adapters.http.loopback import RedirectListener
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.cli.options import confirm, has_terminal
-from skillwire.cli.output import dim, one_line, warning
+from skillwire.cli.output import Output, dim, one_line, warning
 from skillwire.client.login import (
     AuthRequirements,
     FlowName,
@@ -39,6 +39,7 @@ from skillwire.client.login import (
     try_out,
 )
 from skillwire.errors import FetchError, SourceLocation, TrustError, UsageError
+from skillwire.model.credential import Credential
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import (
     ask_for_code,
@@ -48,14 +49,9 @@ from skillwire.protocols.oauth.client import (
     redeem_code,
     use_client_credentials,
 )
+from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.resolver.context import as_finding
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from skillwire.cli.output import Output
-    from skillwire.model.credential import Credential
-    from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
-
 
 _FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", re.ASCII)
 #: Our name at registries, and the scopes that are requested there.

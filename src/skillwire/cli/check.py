@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from skillwire.adapters.files.atomic import write_atomically
 from skillwire.cli.output import (
     SHOWN,
+    Output,
     Styled,
     bold,
     codes_of,
@@ -27,13 +29,8 @@ from skillwire.folder.files import find_bare_folders, find_folders
 from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from skillwire.cli.output import Output
-    from skillwire.folder.rules import CheckLevel
-    from skillwire.model.skill import Finding
+from skillwire.folder.rules import CheckLevel
+from skillwire.model.skill import Finding
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
     "error": failure, "warning": warning, "note": dim, "strong": bold, "faint": dim, "": str,

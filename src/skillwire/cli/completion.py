@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 from click.shell_completion import _resolve_context, _resolve_incomplete, split_arg_string
@@ -37,6 +38,7 @@ from skillwire.codes import CODES
 from skillwire.errors import UsageError
 from skillwire.folder.rules import RULES
 from skillwire.limits import INDEX_BYTES, STATE_FILE_BYTES
+from skillwire.model.install import CachedResponse
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS
@@ -44,11 +46,6 @@ from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import SETTINGS
 from skillwire.resolver.sources import SKILLS_RPC
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from skillwire.model.install import CachedResponse
 
 #: What every shell reads as a part of one plain word.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./@%+][A-Za-z0-9_.,:/@%+=#-]*", re.ASCII)

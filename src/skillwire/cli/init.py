@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from skillwire.adapters.files.atomic import write_atomically
-from skillwire.cli.output import bold, output_options, success
+from skillwire.cli.output import Output, bold, output_options, success
 from skillwire.errors import ConflictError, SourceLocation
 from skillwire.folder.scaffold import scaffold
-
-if TYPE_CHECKING:
-    from skillwire.cli.output import Output
 
 
 @click.command()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from skillwire.cli.options import (
@@ -15,14 +13,10 @@ from skillwire.cli.options import (
     plural,
     scope_option,
 )
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, TrustError
-from skillwire.model.install import Lock
+from skillwire.model.install import Lock, LockedSkill
 from skillwire.resolver.lockfile import requiring
-
-if TYPE_CHECKING:
-    from skillwire.cli.output import Output
-    from skillwire.model.install import LockedSkill
 
 
 @click.command()

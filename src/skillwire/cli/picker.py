@@ -12,14 +12,12 @@ import shutil
 import sys
 import termios
 import tty
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from skillwire.cli.options import shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _KEY: Final = re.compile(r"\x1b(?:\[|O).|.", re.DOTALL)
 _MOVES: Final = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}

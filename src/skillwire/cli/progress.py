@@ -10,13 +10,11 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self, TypeVar
 
 from skillwire.cli.output import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
 
 T = TypeVar("T")
 R = TypeVar("R")

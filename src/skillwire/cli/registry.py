@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -18,14 +19,9 @@ from skillwire.cli.options import (
     run_async,
     utc_time,
 )
-from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import TrustError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.cli.output import Output
 
 remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.

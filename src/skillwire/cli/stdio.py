@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -15,9 +16,6 @@ from skillwire.adapters.lines import LineWriter, lines_of, take_input
 from skillwire.cli.options import token_option
 from skillwire.cli.serve import configure_server
 from skillwire.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 #: What is said about folders that are served here.
 _OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})

@@ -9,36 +9,30 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import astuple
 
 from skillwire import limits
-from skillwire.client.calls import CallOptions, PreparedCall, run_seconds
+from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, run_seconds
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
-from skillwire.model.ref import BLOB
+from skillwire.model.ref import BLOB, SkillRef
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunError
 from skillwire.resolver.calls import UNSEEN
+from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.skills_rpc import ask, create_blob, describe
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import seconds_of, work
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.client.calls import CallArguments
-    from skillwire.model.ref import SkillRef
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.wire.exchange import Flow
+from skillwire.wire.exchange import Flow, seconds_of, work
 
 _MOST_INPUTS: Final = 1_000
 _BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB}."}

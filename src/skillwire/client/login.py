@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -28,19 +28,14 @@ from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.oauth.client import check_endpoint, fetch_metadata, fetch_resource, revoke
 from skillwire.protocols.oauth.codec import resource_metadata_url
-from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata
+from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType
+from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from skillwire.protocols.oauth.messages import Tokens
-    from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpResponse
-
 
 WantedKind = Literal["api_key", "oauth2", "custom", "none", "unknown"]
 

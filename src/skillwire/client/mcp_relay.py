@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,13 +23,8 @@ from skillwire.client.api import AsyncClient
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-
-    from skillwire.wire.exchange import Flow, HttpResponse
 
 Message = dict[str, Any]
 

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_sharing.validation import Violation, pointer, shown
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 _WORDS: Final = {
     "true": True,

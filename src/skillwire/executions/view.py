@@ -14,16 +14,14 @@ import hashlib
 import re
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
+from skillwire.model.execution import Execution, Failure
 from skillwire.protocols.skill_sharing.errors import ERRORS
 from skillwire.protocols.skill_sharing.messages import ErrorBody, InvocationResponse, Timestamps
-
-if TYPE_CHECKING:
-    from skillwire.model.execution import Execution, Failure
 
 
 def format_timestamp(instant: float) -> str:

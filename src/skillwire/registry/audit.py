@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from skillwire.errors import TrustError, ValidationError
 from skillwire.model.package import AuditEntry, Change
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 #: What the first entry is chained to.
 FIRST_DIGEST: Final = "0" * 64

@@ -6,15 +6,12 @@ project. ``found_by`` exists in a project or home folder where the agent is in u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from skillwire.errors import UsageError
 from skillwire.model.install import InstallLocation
 from skillwire.resolver.lockfile import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 UNIVERSAL: Final = ".agents/skills"
 

@@ -17,28 +17,21 @@ requests, and the time that a server can make a client wait, are bounded.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation
-from skillwire.model.execution import ExecutionStatus, RemoteExecution, RemoteFailure
+from skillwire.model.execution import CallRecord, ExecutionStatus, RemoteExecution, RemoteFailure
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skill_sharing.calls import Answer, cancel, fetch_result, fetch_status, status_headers, submit
-from skillwire.wire.exchange import HttpRequest, Sleep
-from skillwire.wire.pacing import pause
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skillwire.model.execution import CallRecord
-    from skillwire.protocols.skill_sharing.messages import InvocationEndpoint, InvocationResponse
-    from skillwire.wire.exchange import Flow
-    from skillwire.wire.pacing import Circuits
-
+from skillwire.protocols.skill_sharing.messages import InvocationEndpoint, InvocationResponse
+from skillwire.wire.exchange import Flow, HttpRequest, Sleep
+from skillwire.wire.pacing import Circuits, pause
 
 #: Seconds of the first and of the longest pause, unless provider or descriptor say otherwise.
 BASE: Final = 0.5

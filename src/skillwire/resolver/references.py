@@ -29,24 +29,19 @@ skill wins.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
-from skillwire.model.ref import LOCAL
+from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing import REGISTRY as SHARING_REGISTRY
 from skillwire.protocols.skill_sharing import WELL_KNOWN as SHARING_WELL_KNOWN
-from skillwire.resolver.git_references import read_git_place
+from skillwire.resolver.git_references import GitPlace, read_git_place
 from skillwire.resolver.sources import BUILT_IN, FOLDER, GIT, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
-
-if TYPE_CHECKING:
-    from skillwire.model.ref import SkillRef
-    from skillwire.resolver.git_references import GitPlace
-
 
 #: The path of an endpoint ends with it, unless its owner chose otherwise. Spec: specs §4.
 _RPC: Final = "rpc"

@@ -8,13 +8,11 @@ the user's own file. The docs and ``tests/unit/test_docs.py`` read the table.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.resolver.lockfile import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SETTINGS_FILE: Final = "skillwire.toml"
 

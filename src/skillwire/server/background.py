@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import structlog
 
 from skillwire.errors import SkillwireError, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 #: Seconds until a task that failed is repeated: the first time, and at most.
 _FIRST_PAUSE: Final = 0.5

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
+from starlette.routing import BaseRoute
 
 from skillwire import limits
 from skillwire.protocols.skill_sharing.validation import json_schema
@@ -23,12 +25,7 @@ from skillwire.server.auth.challenges import API_KEY_HEADER
 from skillwire.server.routing import Answer, Route
 from skillwire.version import VERSION
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from starlette.routing import BaseRoute
-
-    Node = dict[str, Any]
+Node = dict[str, Any]
 
 OPENAPI_PATH: Final = "/openapi.json"
 JSON: Final = "application/json"

@@ -6,28 +6,23 @@ docs/how-to/publish-a-function.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar, overload
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.folder.functions import FunctionFacts, function_files, read_function, refusal
+from skillwire.folder.functions import FunctionFacts, TypedFunction, function_files, read_function, refusal
 from skillwire.folder.publish import RefusedFolder, check_publisher, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_sharing.judge import lint_sharing
-from skillwire.server.app import create_app
+from skillwire.server.app import Application, create_app
 from skillwire.server.components import PublishedFunction
 from skillwire.server.log import configure_logging
 from skillwire.server.run import address_of, listen, run
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Sequence
-
-    from skillwire.folder.functions import TypedFunction
-    from skillwire.server.app import Application
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -8,8 +8,9 @@ the address of the socket.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from skillwire import limits
@@ -18,9 +19,6 @@ from skillwire.model.lan import host_and_port
 from skillwire.model.search import SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import FACETS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 

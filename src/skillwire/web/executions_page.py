@@ -9,22 +9,17 @@ when they do not fit, and each error is shown at its field, or above the form.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.executions.task_form import Field, form_of
 from skillwire.executions.tasks import holder_of, person_name, read_task
-from skillwire.model.execution import ExecutionQuery, ExecutionStatus
+from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, TaskOwner
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
-from skillwire.web.environment import STATUSES, Instant, duration_text, event_label, past, render
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skillwire.model.execution import Execution, FoundExecutions, TaskOwner
-    from skillwire.web.environment import Frame
+from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, event_label, past, render
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
 _EXECUTORS: Final = frozenset(get_args(ExecutorKind))

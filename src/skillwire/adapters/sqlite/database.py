@@ -20,16 +20,13 @@ import sqlite3
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from importlib import resources
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from skillwire.errors import SourceLocation, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
 
 _MODE: Final = 0o600
 #: Seconds that one waits for its turn.

@@ -7,8 +7,11 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Final, Literal
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
@@ -21,16 +24,9 @@ from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.executions.grants import Grants
 from skillwire.model.access import DeviceLogin, Token
-from skillwire.model.execution import Grant
+from skillwire.model.execution import Grant, RunSettings
 from skillwire.model.skill import Permissions
 from skillwire.registry.tokens import Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from sqlite3 import Connection
-
-    from skillwire.model.execution import RunSettings
 
 
 class SqliteGrants(Store):

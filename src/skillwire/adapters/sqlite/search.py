@@ -19,11 +19,12 @@ import tempfile
 import threading
 import time
 from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from string import ascii_lowercase, digits
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from weakref import WeakSet, finalize
 
 from skillwire import limits
@@ -31,6 +32,7 @@ from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
 from skillwire.model.search import FacetValue, SearchPage, SearchQuery
+from skillwire.model.skill import Skill
 from skillwire.registry.search import (
     FACETS,
     FacetCounts,
@@ -45,12 +47,6 @@ from skillwire.registry.search import (
     read_words,
     telling_words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from skillwire.model.skill import Skill
-
 
 #: Shorter words have too many neighbours; longer ones are seldom misspelt by one letter only.
 _LENGTHS: Final = range(4, 25)

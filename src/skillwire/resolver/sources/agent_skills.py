@@ -6,9 +6,10 @@ without them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire.codes import CODES
 from skillwire.errors import (
@@ -28,18 +29,11 @@ from skillwire.model.requirement import parse_range
 from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
-from skillwire.protocols.agent_skills.messages import VERSIONS, Generation
-from skillwire.resolver.context import Attempt, freshness, not_in_cache, read_document, timestamp
+from skillwire.protocols.agent_skills.messages import VERSIONS, Generation, Index
+from skillwire.resolver.context import Attempt, ResolveContext, freshness, not_in_cache, read_document, timestamp
 from skillwire.resolver.lockfile import did_you_mean
-from skillwire.wire.exchange import work
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.protocols.agent_skills.messages import Index
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.sources import Lookup
-    from skillwire.wire.exchange import Flow
+from skillwire.resolver.sources import Lookup
+from skillwire.wire.exchange import Flow, work
 
 _LISTED: Final = 8  # versions in a message
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import base64
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import (
@@ -31,27 +32,19 @@ from skillwire.errors import (
 )
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
-from skillwire.model.ref import LOCAL, GitFacts, Release, SkillRef
+from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_skill_name, is_version
-from skillwire.resolver.context import Attempt, as_finding
+from skillwire.resolver.context import Attempt, ResolveContext, as_finding
 from skillwire.resolver.git_references import check_ref
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
+from skillwire.resolver.sources import Lookup
 from skillwire.resolver.sources.agent_skills import usable_versions
-from skillwire.trust.git_objects import plan_skill, read_commit, read_pack, read_repository_archive
+from skillwire.trust.git_objects import Tree, plan_skill, read_commit, read_pack, read_repository_archive
 from skillwire.wire import git
-from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
 from skillwire.wire.fetch import ABSENT, DENIED, fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from skillwire.model.ref import GitFile
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.sources import Lookup
-    from skillwire.trust.git_objects import Tree
-    from skillwire.wire.exchange import Flow, HttpResponse
 
 #: Host → the address of a commit's archive.
 ARCHIVES: dict[str, str] = {"github.com": "{repository}/archive/{ref}.tar.gz"}

@@ -16,22 +16,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
-from skillwire.model.lan import FoundVia, LanSkill
+from skillwire.model.lan import FoundVia, LanChange, LanSkill
 from skillwire.protocols.skill_discovery import codec as kinds
 from skillwire.protocols.skill_discovery.messages import HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.settings import CacheSettings
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Self
-
-    from skillwire.model.lan import LanChange
 
 _ZONE: Final = re.compile(r"%([A-Za-z0-9._-]{1,15})\](?=:[0-9]+\Z)", re.ASCII)
 _LATEST: Final = 10**14

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -31,35 +32,25 @@ from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, de
 from skillwire.protocols.skills_rpc.errors import INVALID_PARAMS
 from skillwire.protocols.skills_rpc.messages import (
     METHODS,
+    BlobContent,
     CreateBlob,
+    CreatedBlob,
+    DescribedSkill,
     DescribeSkill,
+    FileContent,
     ListSkills,
+    Params,
     ReadBlob,
     ReadSkillFile,
+    SkillPage,
 )
-from skillwire.resolver.context import Attempt
+from skillwire.resolver.context import Attempt, ResolveContext
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources import SKILLS_RPC
+from skillwire.resolver.sources import SKILLS_RPC, Lookup
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
-from skillwire.wire.exchange import work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skillwire.protocols.skills_rpc.messages import (
-        BlobContent,
-        CreatedBlob,
-        DescribedSkill,
-        FileContent,
-        Params,
-        SkillPage,
-    )
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.sources import Lookup
-    from skillwire.wire.exchange import Flow
-
+from skillwire.wire.exchange import Flow, work
 
 T = TypeVar("T")
 

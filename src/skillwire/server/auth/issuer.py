@@ -15,7 +15,8 @@ import asyncio
 import base64
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
@@ -28,9 +29,6 @@ from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import Flow, HttpRequest
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Kind(NamedTuple):

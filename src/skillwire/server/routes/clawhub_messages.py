@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from skillwire import limits
 from skillwire.model.digest import Digest
-from skillwire.model.package import Status
+from skillwire.model.package import Package, PackageVersion, Status
 from skillwire.protocols.agent_skills.messages import media_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skillwire.model.package import Package, PackageVersion
 
 #: The order of characters in the collation of Unicode, letters without their case.
 _ORDER: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"

@@ -56,6 +56,7 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "origins": ("Logins and trust", ("auth", "trust")),
     "call": ("Call skills", ("call", "executions")),
     "lan": ("The local network", ("lan", "scene")),
+    "dht": ("The DHT", ("dht",)),
     "certificates": ("Certificates of the local network", ("ca", "key")),
     "help": ("Diagnose and set up", ("doctor", "explain", "config", "completion")),
 }

@@ -842,6 +842,10 @@ CODES: dict[str, CodeInfo] = {
     "DATAGRAM_SIZE": CodeInfo("The datagram would be too large",
         "A datagram has at most 1,200 bytes, so that it is not fragmented.",
         "Use fewer or shorter capabilities or scenes."),
+    "DHT_BOOTSTRAP": CodeInfo("No bootstrap node of the DHT is configured",
+        "A node joins the DHT through one whose address it knows, and none is known.",
+        "Name one: --bootstrap HOST:PORT, or bootstrapNodes in [discovery.dht]. To be the first: skillwire dht serve.",
+        exit_code=2),
     "DHT_RECORD": CodeInfo("The record cannot be kept in the DHT",
         "A record has at most 1,100 bytes with its certificate. Nodes drop records that are forged, expired, from the "
         "future, or not certified.",

@@ -164,13 +164,64 @@ class Network:
         _run("ip", "-n", namespace, "-batch", "-", input="".join(f"{line}\n" for line in lines))
 
 
+class RoutedNetwork(Network):
+    """Hosts in a network each, with a router between them that passes no multicast; the first two share a link, too.
+
+    ``eth0`` leads to the router: ``10.98.N.2``. ``eth1`` of the hosts 1 and 2 is on one bridge: ``10.97.0.N``.
+    """
+
+    neighbours = (1, 2)
+
+    def up(self):
+        _run("ip", "netns", "add", self._switch)
+        self._batch(self._switch, ["link set lo up", "link add br0 type bridge mcast_snooping 0", "link set br0 up"])
+        _run("ip", "netns", "exec", self._switch, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for host in self.hosts:
+            name, gateway = self.namespace(host), f"10.98.{host}.1"
+            _run("ip", "netns", "add", name)
+            self._link(host, self._port(host), "eth0", self.address(host))
+            self._batch(self._switch, [f"addr add {gateway}/24 dev {self._port(host)}"])
+            self._batch(name, ["link set lo up", f"route add default via {gateway} dev eth0"])
+        for host in self.neighbours:
+            self._link(host, self._shared(host), "eth1", f"10.97.0.{host}")
+            self._batch(self._switch, [f"link set {self._shared(host)} master br0"])
+
+    def address(self, host, family=4):
+        assert family == 4, "the router passes IPv4 alone"
+        return f"10.98.{host}.2"
+
+    def cut(self, host):
+        """Have the router drop what comes from a host and goes to it; the host does not notice."""
+        self._rules("add", host)
+
+    def heal(self, host):
+        self._rules("del", host)
+
+    def part(self, host):
+        """Take a host off the shared link, which it does not notice."""
+        self._batch(self._switch, [f"link set {self._shared(host)} nomaster"])
+
+    def _rules(self, verb, host):
+        address = self.address(host)
+        self._batch(self._switch, [f"rule {verb} {way} {address} blackhole" for way in ("from", "to")])
+
+    def _link(self, host, port, name, address):
+        ends = [port, "netns", self._switch, "type", "veth", "peer", "name", name, "netns", self.namespace(host)]
+        _run("ip", "link", "add", *ends)
+        self._batch(self._switch, [f"link set {port} up"])
+        self._batch(self.namespace(host), [f"addr add {address}/24 dev {name}", f"link set {name} up multicast on"])
+
+    def _shared(self, host):
+        return f"{self.prefix}l{host}"
+
+
 @contextlib.contextmanager
-def network(hosts=HOSTS, *, is_link_local=False):
+def network(hosts=HOSTS, *, is_link_local=False, is_routed=False):
     """Give a network; skip the test where none can be made. Nothing of it is left, whatever happens."""
     if reason := _obstacle():
         pytest.skip(reason)
     _remove_abandoned()
-    made = Network(hosts, is_link_local=is_link_local)
+    made = RoutedNetwork(hosts) if is_routed else Network(hosts, is_link_local=is_link_local)
     try:
         try:
             made.up()

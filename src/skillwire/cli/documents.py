@@ -115,7 +115,7 @@ class LanSkillObject(TypedDict):
         Literal["verified", "unverified", "not known"],
         "Whether its key has a certificate chain to a configured root; not known for skills known from other agents",
     ]
-    found_via: Annotated[Literal["multicast", "mdns", "cache"], "Source of the record"]
+    found_via: Annotated[Literal["multicast", "mdns", "dht", "cache"], "Source of the record"]
     freshness: Annotated[Freshness, "live, cached, or stale if a network problem is suspected"]
     heard_at: Annotated[float, "Time of the last sign of life, in seconds since the epoch"]
     stale: Annotated[bool, "Whether a network problem is suspected instead of a skill failure"]

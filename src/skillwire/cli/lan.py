@@ -133,13 +133,13 @@ def command(
     else:
         run = view.show()
     with suppress(KeyboardInterrupt):  # pressed before the loop could take it
-        ended_by = asyncio.run(_run_until_stopped(run, view.stopped))
+        ended_by = asyncio.run(run_until_stopped(run, view.stopped))
         if ended_by not in {None, signal.SIGINT}:
             print_end("stopped by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
 
 
-async def _run_until_stopped(run: Awaitable[None], stopped: asyncio.Event) -> signal.Signals | None:
+async def run_until_stopped(run: Awaitable[object], stopped: asyncio.Event) -> signal.Signals | None:
     """Run to the end, or until a signal, which is returned after an orderly stop."""
     loop = asyncio.get_running_loop()
     received: list[signal.Signals] = []

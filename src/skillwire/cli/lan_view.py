@@ -265,7 +265,12 @@ def heard(skill: LanSkill, now: float) -> str:
         return "mDNS"
     if not skill.heard:
         return "never"
-    seconds = max(0.0, now - skill.heard)
+    return ago(now - skill.heard)
+
+
+def ago(seconds: float) -> str:
+    """Return a time span in its largest unit: ``3 s``."""
+    seconds = max(0.0, seconds)
     unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
     return f"{seconds // size:.0f} {unit}"
 

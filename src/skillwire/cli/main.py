@@ -74,6 +74,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Local network": {
         "lan": "Show the skills on the local network, live.",
         "scene": "List, join and request scenes.",
+        "dht": "Find and announce skills in the DHT.",
         "key": "Show, create and certify this agent's key.",
         "ca": "Issue and revoke certificates for agents.",
     },
@@ -93,7 +94,7 @@ ALIASES: Final = {
     "install": "add", "i": "add", "search": "find", "rm": "remove", "ls": "list", "upgrade": "update",
 }  # fmt: skip
 #: Commands that go on until they are ended.
-_STAYING: Final = frozenset({"serve", "worker", "mcp", "rpc", "lan", "scene"})
+_STAYING: Final = frozenset({"serve", "worker", "mcp", "rpc", "lan", "scene", "dht"})
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number

@@ -23,12 +23,12 @@ from skillwire.trust.hidden_text import display_width, neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from skillwire.cli import documents, documents_registry, documents_run
+    from skillwire.cli import documents, documents_dht, documents_registry, documents_run
     from skillwire.cli.documents import ErrorObject, FindingObject
     from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding
 
-    Document = documents.Document | documents_registry.Document | documents_run.Document
+    Document = documents.Document | documents_dht.Document | documents_registry.Document | documents_run.Document
 
 SHOWN: Final = 20  # further warnings and notes are only counted; every error is printed
 _LEAST_OF_CLICK: Final = 52  # columns

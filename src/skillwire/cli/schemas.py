@@ -26,11 +26,11 @@ from typing import (
     is_typeddict,
 )
 
-from skillwire.cli import documents, documents_registry, documents_run
+from skillwire.cli import documents, documents_dht, documents_registry, documents_run
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
-_MODULES: Final = (documents, documents_registry, documents_run)
+_MODULES: Final = (documents, documents_dht, documents_registry, documents_run)
 _FIRST: Final = ("schema", "event")
 #: Documents that are printed one object a line.
 _STREAMS: Final = {"serve/1": "serve", "lan/1": "lan", "scene-event/1": "scene join and request, with --follow,"}

@@ -1,22 +1,18 @@
 """The use cases of the local network: flows between the agent, on a thread and loop of its own, and the two clients.
 
-An agent listens and answers while the program does something else, so it cannot live on the loop of a program that has
-none, or of one that ends with each ``asyncio.run``. Its thread begins with the first request, and ends with
-:meth:`LanThread.end`. Both clients use it; they differ in how they wait.
-
-Skills are found by the ladder, whose first rung is the network. A datagram comes from an untrusted peer and
-allows no connection: a found skill opens the address of its server, that port alone, only when the user uses it.
+Skills are found by the ladder, whose first rungs are the network and the DHT. A datagram comes from an untrusted peer
+and allows no connection: a found skill opens the address of its server, that port alone, only when the user uses it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
+from skillwire.client.agent_thread import AgentThread
 from skillwire.errors import (
     DecodeError,
     FetchError,
@@ -28,7 +24,7 @@ from skillwire.errors import (
 )
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.ref import SkillRef
-from skillwire.protocols.skill_discovery.codec import read_identifier
+from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
@@ -36,6 +32,7 @@ from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Query, Ru
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
+from skillwire.resolver.sources import dht
 from skillwire.resolver.sources.center import search_center
 from skillwire.resolver.sources.lan import (
     Providers,
@@ -54,9 +51,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
     from skillwire.client.scene_provider import SceneProvider
+    from skillwire.model.dht import DhtAnswer
     from skillwire.model.lan import LanChange, LanMember, LanSkill, LanSnapshot, SceneResult
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -113,93 +112,8 @@ class _Filters(NamedTuple):
     types: tuple[str, ...] = ()
 
 
-#: Makes the agent; called in a thread. Runs beside the agent, from its start to its end.
-MakeAgent: TypeAlias = "Callable[[], LanAgent]"
-Live: TypeAlias = "Callable[[LanAgent], Coroutine[Any, Any, None]]"
-
-_PATIENCE: Final = 10.0  # seconds for the goodbyes of an agent that is stopped
-_TURNS: Final = 4  # of the loop, after which waiters have got the start or a last value
-_SLACK: Final = 2.0  # more seconds, to cancel the remaining tasks
-
-
-class _Life:
-    """One agent from its start to its end, on a thread and a loop that are never reused."""
-
-    def __init__(self, make: MakeAgent, live: Live) -> None:
-        self._make, self._live = make, live
-        self._starting: asyncio.Task[LanAgent] | None = None
-        self._living: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="skillwire-lan", daemon=True)
-        self._thread.start()
-
-    def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin ``use`` with the agent. Not after :meth:`end`: the loop would never run it."""
-        return asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
-
-    def end(self) -> None:
-        """Stop the agent, cancel the running tasks, and end the thread; once only."""
-        self._loop.call_soon_threadsafe(self._ending.set)
-        self._thread.join(_PATIENCE + _SLACK)
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._wait_and_stop())
-
-    async def _wait_and_stop(self) -> None:
-        await self._ending.wait()
-        with suppress(Exception):  # it ends either way, and nothing waits for the error
-            async with asyncio.timeout(_PATIENCE):
-                if self._starting is not None:
-                    await (await self._starting).stop()
-        for _ in range(_TURNS):  # listeners see the end of the changes rather than a cancellation
-            await asyncio.sleep(0)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        # Awaited, since the runner would log each error, which its caller gets already.
-        await asyncio.gather(*left, return_exceptions=True)
-
-    async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
-        if (
-            task := asyncio.current_task()
-        ) is not None:  # a caller that cancels it reads no error, which would be logged
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
-            self._starting = asyncio.ensure_future(self._start())
-        try:
-            return await use(await asyncio.shield(self._starting))
-        except asyncio.CancelledError:
-            if not self._ending.is_set():
-                raise
-            message = "the client was closed before the local network had answered"
-            raise FetchError("LAN_UNAVAILABLE", message, fix="Close it after its last request.") from None
-
-    async def _start(self) -> LanAgent:
-        agent = await asyncio.to_thread(self._make)  # keys are read from files, or made
-        await agent.start()
-        # Kept, since a loop holds its tasks weakly: one without a reference may be collected while it waits.
-        self._living = asyncio.create_task(self._live(agent))
-        return agent
-
-
-class LanThread:
-    """Runs coroutines beside an agent that starts with the first of them.
-
-    One lock guards the beginning, use and end of a life, so that nothing is given to a loop that is about to close:
-    requests after the end of one life belong to the next.
-    """
-
-    def __init__(self, make: MakeAgent, live: Live) -> None:
-        self._make, self._live = make, live
-        self._lock = threading.Lock()
-        self._life: _Life | None = None
-
-    def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin ``use`` with the agent; the future has its result, or the error of the agent's start."""
-        with self._lock:
-            return self._begin().submit(use)
+class LanThread(AgentThread["LanAgent"]):
+    """The thread of an agent of the local network, which reports changes."""
 
     def listen(self) -> Iterator[LanChange]:
         """Yield the changes that the agent reports, until it ends; wait in place."""
@@ -220,13 +134,6 @@ class LanThread:
         while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
             yield change
 
-    def end(self) -> None:
-        """Stop the agent, which says goodbye, and end the thread. Later requests start new ones."""
-        with self._lock:
-            life, self._life = self._life, None
-        if life is not None:
-            life.end()
-
     def _listener(self) -> Callable[[], Future[LanChange | None] | None]:
         """Return what begins to wait for the next change; it returns None after the life that runs now."""
         changes: AsyncIterator[LanChange] | None = None
@@ -244,11 +151,6 @@ class LanThread:
 
         return submit_next
 
-    def _begin(self) -> _Life:
-        if self._life is None:
-            self._life = _Life(self._make, self._live)
-        return self._life
-
 
 class LanFlows:
     """The use cases of the local network, for one client; ``memory`` is the file of the cache."""
@@ -260,12 +162,15 @@ class LanFlows:
         access: OriginAccess,
         memory: LanCacheFile,
         make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
+        *,
+        make_dht_agent: Callable[[LanSettings], DhtAgent],
     ) -> None:
         self.settings = settings
         self.ladder = context.open_ladder()
         self.ladder.hedges = settings.hedges
         self.memory = memory
         self.thread = LanThread(partial(make_agent, settings, _ROLES), self.live)
+        self.dht = AgentThread(partial(make_dht_agent, settings), name="skillwire-dht")
         self._context = context
         self._access = access
         self._providers: list[SceneProvider] = []
@@ -328,7 +233,7 @@ class LanFlows:
         )
         patience, quiet, is_fresh = options.get("patience"), options.get("quiet"), options.get("refresh", False)
         is_fresh = is_fresh and not self._context.offline
-        rungs = self.rungs(asked, quiet=quiet, patience=patience, asks_center=False)
+        rungs = self.rungs(asked, quiet=quiet, patience=patience, asks_dht=False, asks_center=False)
         climb = self.ladder.climb("", [rung for rung in rungs if not (is_fresh and rung.name == CACHE)])
         found: list[SkillRef] = []
         try:
@@ -354,6 +259,7 @@ class LanFlows:
         quiet: float | None = None,
         patience: float | None = None,
         asks_lan: bool = True,
+        asks_dht: bool = True,
         asks_center: bool = True,
     ) -> list[Rung[SkillRef]]:
         """Return the rungs that find skills by what they are, with the settings of each. Spec: SDP §12.2, §13.2."""
@@ -373,7 +279,7 @@ class LanFlows:
         return [
             Rung(LAN, partial(self._ask_network, query, enough), offline or no_lan, row) if asks_lan
             else Rung(LAN, off="no source names lan:"),
-            Rung(DHT, off="there is no DHT yet"),
+            Rung(DHT, partial(self._ask_dht, query), offline or self._why_no_dht(query, asks_dht=asks_dht)),
             Rung(
                 CENTER, partial(self._ask_center, query), offline or ("" if has_center else center_off),
                 LADDER[CENTER]._replace(deadline=settings.center_timeout),
@@ -384,6 +290,17 @@ class LanFlows:
                 "" if settings.cache.enabled else "discovery.cache is not enabled",
             ),
         ]  # fmt: skip
+
+    def _why_no_dht(self, query: Query, *, asks_dht: bool) -> str:
+        """Return why the DHT is not asked; empty if it is."""
+        settings = self.settings.dht
+        if not settings.enabled:
+            return "discovery.dht is not enabled"
+        if not settings.bootstrap:
+            return "discovery.dht has no bootstrapNodes"
+        if not asks_dht:
+            return "not asked for"
+        return "" if query.capabilities or query.words or query.name else "it is asked for capabilities and names alone"
 
     def note_failures(self, climb: Climb[Any]) -> None:
         """Report the rungs that failed, where another one answered; a silent network is no fault."""
@@ -406,6 +323,32 @@ class LanFlows:
             message = f"no skill on the local network offers {wanted}, or has this name"
             raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
         return [ref_of(skill) for skill in found]
+
+    def _ask_dht(self, query: Query, seconds: float) -> Flow[list[SkillRef]]:
+        """Look up every capability, or else every word as a capability and as a name. Spec: SDP §6.3."""
+        settings, able = self.settings.dht, query.capabilities or tuple(query.words.split())
+        names = (query.name,) if query.name else () if query.capabilities else able
+        match: Literal["all", "any"] = "all" if query.capabilities else "any"
+
+        async def look_up(agent: DhtAgent) -> list[DhtAnswer]:
+            questions = [agent.find_by_name(name, seconds=seconds) for name in names if is_identifier(name)]
+            if asked := tuple(filter(is_identifier, able)):
+                questions.append(agent.find_by_capability(asked, match=match, seconds=seconds))
+            return await asyncio.gather(*questions)
+
+        got = yield from self._use_dht(look_up)
+        dht.check_answers(got, settings)
+        found = answers(dht.skills_of(got, settings, self._context.clock()), query)
+        if not found:
+            raise dht.not_offered(", ".join(dict.fromkeys((*able, *names, *query.scenes, *query.types))), got)
+        if any(answer.keys_without_answer for answer in got):
+            message = f"the answer of the DHT may not be complete{dht.unreached(got)}"
+            self._context.note(FetchError("DHT_UNREACHABLE", message))
+        return [ref_of(skill) for skill in found]
+
+    def _use_dht(self, use: Callable[[DhtAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
+        result: T = yield Work(partial(self.dht.submit, use))
+        return result
 
     def _ask_center(self, query: Query, seconds: float) -> Flow[list[SkillRef]]:
         del seconds
@@ -469,21 +412,24 @@ class LanFlows:
     def named(self, name: str, *, asks_lan: bool) -> list[Rung[SkillRef]]:
         """Return the rungs that find the skill called ``name``, read at its publisher."""
 
-        def read_first(ask: Callable[[float], Flow[list[SkillRef]]], seconds: float) -> Flow[list[SkillRef]]:
+        def read_first(rung: Rung[SkillRef], seconds: float) -> Flow[list[SkillRef]]:
             failure: SkillwireError | None = None
-            for ref in (yield from ask(seconds)):
+            for ref in (yield from rung.ask(seconds)) if rung.ask else ():
                 try:
                     return [(yield from self.read(ref))]
                 except SkillwireError as error:  # another provider may have it, and a certified key
                     if not isinstance(error, FetchError) and error.code != "DISC_004":
                         raise
                     failure = failure or error
+            if failure is not None and failure.code == "DISC_004" and rung.name == DHT:
+                # Any node may announce any name there, which must not block the sources below.
+                raise NotFoundError("DISC_002", failure.message, place=failure.place, fix=failure.fix)
             if failure is not None:
                 raise failure
             return []
 
         rungs = self.rungs(Query(name=name), asks_lan=asks_lan)
-        return [one if one.ask is None else one._replace(ask=partial(read_first, one.ask)) for one in rungs]
+        return [one if one.ask is None else one._replace(ask=partial(read_first, one)) for one in rungs]
 
     def providers(self, capability: str, *, use_unverified: bool | None, timeout: float | None = None) -> Providers:
         """Return the providers of a capability, or the skills of that name; nothing is asked yet."""
@@ -544,8 +490,9 @@ class LanFlows:
         return result
 
     def close(self) -> None:
-        """End the agent and the processes of :meth:`provide_scene`."""
+        """End the agents and the processes of :meth:`provide_scene`."""
         self.thread.end()
+        self.dht.end()
         while self._providers:
             self._providers.pop().close()
 
@@ -600,7 +547,11 @@ def open_lan(
     context: ResolveContext,
     access: OriginAccess,
     make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
+    *,
+    make_dht_agent: Callable[[LanSettings], DhtAgent],
 ) -> LanFlows:
     """Return the flows by the settings in ``sources``, whose files ``read`` reads, with the cache of this machine."""
     settings = join_discovery(sources, read)
-    return LanFlows(settings, context, access, LanCacheFile(settings, context.clock), make_agent)
+    return LanFlows(
+        settings, context, access, LanCacheFile(settings, context.clock), make_agent, make_dht_agent=make_dht_agent
+    )

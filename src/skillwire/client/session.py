@@ -44,6 +44,7 @@ from skillwire.wire.exchange import TimeLimit, limit_time, share_time, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.adapters.lan.agent import LanAgent
@@ -212,16 +213,19 @@ class ClientSession(InstallFlows):
         if self._lan is None:
             from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
 
-            sources = self.settings.discovery
-            self._lan = open_lan(sources, read_discovery_file, self.context, self.access, self.make_lan_agent)
+            make, flags = self.make_lan_agent, {"make_dht_agent": self.make_dht_agent}
+            self._lan = open_lan(self.settings.discovery, read_discovery_file, self.context, self.access, make, **flags)
         return self._lan
 
     def _discovery(self) -> LanFlows | None:
         """Return the rungs that find skills by what they are; None where no setting leads to one."""
         if "lan:" in self.settings.sources:
             return self.lan
-        has_center = self.settings.discovery and self.lan.settings.uses_center and self.lan.settings.center_url
-        return self.lan if has_center else None
+        if not self.settings.discovery:
+            return None
+        settings = self.lan.settings
+        has_center = settings.uses_center and settings.center_url
+        return self.lan if has_center or (settings.dht.enabled and settings.dht.bootstrap) else None
 
     def _keep_rungs(self, rungs: Sequence[RungTrace]) -> None:
         self.rungs = tuple(rungs)
@@ -236,6 +240,12 @@ class ClientSession(InstallFlows):
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
 
         return LanAgent(settings, roles=roles, keeps_state=False)
+
+    def make_dht_agent(self, settings: LanSettings) -> DhtAgent:
+        """Return a node of the DHT that asks, and stores nothing for others."""
+        from skillwire.adapters.dht.agent import DhtAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+
+        return DhtAgent(settings, is_client=True)
 
     def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
@@ -314,7 +324,8 @@ class ClientSession(InstallFlows):
         that had no provider. Spec: SDP §4.2.
         """
         query, words = Query(capabilities=tuple(capabilities), scenes=(scene,)), " ".join((scene, *capabilities))
-        rungs = [] if origins else [rung for rung in self.lan.rungs(query, asks_lan=False) if rung.name != LAN]
+        rungs = [] if origins else self.lan.rungs(query, asks_lan=False, asks_dht=False)
+        rungs = [rung for rung in rungs if rung.name != LAN]
         places = [place for place in origins or self.settings.sources if place != "lan:"]
 
         def find_named(_: float) -> Flow[list[SkillRef]]:
@@ -531,3 +542,17 @@ class ClientBase(Generic[RunnerT]):
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)
+
+
+def make_dht_client(
+    project: Path | str, bootstrap: Sequence[str], settings: LanSettings | None
+) -> tuple[Callable[[], DhtAgent], LanSettings]:
+    """Return what makes the node of a DHT's client, and its settings. Raises: UsageError: ``DHT_BOOTSTRAP``."""
+    from skillwire.adapters.dht.agent import DhtAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # installing does without
+    from skillwire.resolver.sources.dht import with_bootstrap  # noqa: PLC0415  # same
+
+    if settings is None:
+        settings = join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
+    settings = with_bootstrap(settings, bootstrap)
+    return partial(DhtAgent, settings, is_client=True), settings

@@ -32,6 +32,7 @@ class FoundVia(StrEnum):
 
     MULTICAST = "multicast"
     MDNS = "mdns"
+    DHT = "dht"
     CACHE = "cache"
 
 
@@ -45,7 +46,10 @@ class LanSkill(NamedTuple):
         status: ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY``, ``MAINTENANCE``, ``OFFLINE`` or ``UNKNOWN``.
         is_verified: whether its key is certified; others are used only with the user's consent.
         heard: when the last sign of life came, in seconds since the epoch.
-        is_stale: whether the network is suspected, and not the skill.
+        is_stale: whether the network is suspected, and not the skill; in the DHT, whether its publisher has missed to
+            put it again.
+        url: of its server, where a record of the DHT states it; ``host`` and ``port`` are those of the URL.
+        digest: of its artifact, ``sha256:...``, where a record of the DHT states it.
     """
 
     agent_id: str
@@ -61,6 +65,13 @@ class LanSkill(NamedTuple):
     found_via: FoundVia = FoundVia.MULTICAST
     heard: float = 0.0
     is_stale: bool = False
+    url: str = ""
+    digest: str = ""
+
+    @property
+    def source(self) -> str:
+        """The network that it was found in, and how: ``lan multicast``, ``dht``."""
+        return "dht" if self.found_via is FoundVia.DHT else f"lan {self.found_via}"
 
     @property
     def endpoint(self) -> str:

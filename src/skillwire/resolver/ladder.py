@@ -78,6 +78,7 @@ AFTER: Final[dict[str, Action]] = {
     "DISC_005": Action.USE_CACHE,
     "DISC_006": Action.NEXT,  # another skill, where the rung itself has none
     "DISC_007": Action.NEXT,
+    "DHT_UNREACHABLE": Action.RETRY,
     "LAN_UNAVAILABLE": Action.USE_CACHE,
     "TIMEOUT": Action.RETRY,
 }

@@ -1,7 +1,8 @@
 """From a reference to the skills that it names.
 
-A bare name climbs down the ladder: the local network where the sources name it, the SkillCenter, the cache, and then
-the configured sources as one rung. A named place is a rung of its own, which is asked in three phases:
+A bare name climbs down the ladder: the local network where the sources name it, the DHT and the SkillCenter where the
+user's settings have them, the cache, and then the configured sources as one rung. A named place is a rung of its own,
+which is asked in three phases:
 
 1. The sources of the reference's lookups are asked in order.
 2. If only a fresh cache lacks the skill, they are asked again past the cache: it may have been published meanwhile.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill
+from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill, dht
 from skillwire.client.registry import AsyncRemoteRegistry, RemoteRegistry
 from skillwire.lan import AsyncLan, Lan
 from skillwire.rpc import AsyncRpcSkills, RpcSkills
@@ -30,6 +30,7 @@ KINDS = [
     (RpcSkills, AsyncRpcSkills),
     (Lan, AsyncLan),
     (RemoteRegistry, AsyncRemoteRegistry),
+    (dht.Client, dht.AsyncClient),
 ]
 
 
@@ -47,7 +48,7 @@ def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for kind in (Client, RemoteSkill, RpcSkills, RemoteRegistry) for name in verbs(kind)],
+    [(kind, name) for kind in (Client, RemoteSkill, RpcSkills, RemoteRegistry, dht.Client) for name in verbs(kind)],
 )
 def test_a_verb_is_documented_and_shown(kind, name):
     assert inspect.getdoc(getattr(kind, name))

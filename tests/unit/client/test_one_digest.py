@@ -4,12 +4,14 @@ import json
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from tests.support.fake_dht import FakeDhtAgent, dht_skill
 from tests.support.fake_lan import lan_skill
 from tests.support.publishing import Asgi, write_skill
 from tests.support.registry_site import AsgiDriver
 
 from skillwire import AsyncClient, SkillwireError
 from skillwire.bridges.mcp.resources import DIGEST, resource_of
+from skillwire.client.session import ClientSession
 from skillwire.errors import SourceLocation
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.digest import Digest
@@ -25,6 +27,7 @@ AT_ENDPOINT = f"{ORIGIN}{RPC}#local.notes"
 SEARCH = "/api/skills/search"
 NAMED, ARTIFACT = f"{ORIGIN}/notes", "artifact"
 OTHER = f"sha256:{'0' * 64}"
+DHT = {"enabled": True, "bootstrapNodes": [{"host": "192.0.2.1", "port": 6881}]}
 
 
 class Tampering(AsgiDriver):
@@ -57,8 +60,9 @@ class Consumer:
         self.client = self.open()
 
     def open(self, **options):
-        center = DiscoverySource({"skillCenter": {"url": ORIGIN}}, SourceLocation("test"), is_project=False)
-        settings = Settings(trusted_origins=(HOST,), discovery=(center,))
+        tables = {"skillCenter": {"url": ORIGIN}, "dht": DHT}
+        discovery = (DiscoverySource(tables, SourceLocation("test"), is_project=False),)
+        settings = Settings(trusted_origins=(HOST,), discovery=discovery)
         client = AsyncClient(self.folder, settings=settings, **options)
         client.driver = self.driver
         return client
@@ -74,6 +78,7 @@ class Consumer:
 @pytest.fixture
 async def consumer(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(ClientSession, "make_dht_agent", lambda *_: FakeDhtAgent())
     consumer = Consumer(tmp_path)
     await consumer.site.application.startup()
     yield consumer
@@ -164,3 +169,22 @@ async def test_another_digest_or_byte_is_refused_before_use(consumer, path, text
         await read(client)
     assert refused.value.code == code
     assert not list(consumer.folder.glob(".agents/skills/*"))
+
+
+@pytest.mark.parametrize("stated", ["", "as published", OTHER])
+async def test_the_digest_of_a_record_of_the_dht_is_that_of_what_its_server_publishes(consumer, monkeypatch, stated):
+    published = (await consumer.client.show(NAMED)).digest
+    record = dht_skill("notes", endpoint=ORIGIN, digest=str(published) if stated == "as published" else stated)
+    monkeypatch.setattr(ClientSession, "make_dht_agent", lambda *_: FakeDhtAgent(record))
+    async with consumer.open() as client:
+        client.driver = consumer.driver
+        if stated == OTHER:
+            with pytest.raises(SkillwireError) as refused:
+                await client.add("notes", consent=True)
+            assert refused.value.code == "DIGEST_CONFLICT"
+            assert not list(consumer.folder.glob(".agents/skills/*"))
+            return
+        report = await client.add("notes", consent=True)
+        (found,) = await client.installed()
+        assert (found.name, found.digest, found.origin) == ("notes", published, ORIGIN)
+        assert not report.failed

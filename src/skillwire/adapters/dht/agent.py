@@ -24,6 +24,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.dht import status_file
 from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
 from skillwire.adapters.files.keys import read_certificates
@@ -367,6 +368,9 @@ class DhtAgent:
                 due = now + _PAUSE
                 await self._look_up()
                 await self._save()
+            if self._file is not None:
+                with suppress(SkillwireError):  # dht status then finds an old file, and joins itself
+                    await asyncio.to_thread(status_file.write, self._own.folder, self.status())
             await asyncio.sleep(_LOOK)
             hosts = self.settings.bind or present_hosts(self._network)
             if hosts != self.hosts:

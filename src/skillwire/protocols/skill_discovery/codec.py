@@ -86,6 +86,11 @@ def _matching(what: str, form: Callable[[str], object]) -> Callable[[str], str]:
 read_identifier: Final = _matching("an identifier", _IDENTIFIER)
 
 
+def is_identifier(text: str) -> bool:
+    """Whether a text may name an agent, a skill, a capability or a scene."""
+    return _IDENTIFIER(text) is not None
+
+
 #: Versions, endpoints and lists repeat, so each text is decoded once; the cache is bounded.
 _once: Final = lru_cache(maxsize=1024)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.model.digest import Digest
 from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import conflicting_digests, rank
@@ -37,6 +38,10 @@ _NAMED: Final = 5  # reasons in one message
 _UNVERIFIED_FIX: Final = (
     "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
     "everyone on this network, give --unverified, or use_unverified=True in a program."
+)
+_CONFLICT_FIX: Final = (
+    "Ask again in a moment: a version that was just published has a new record within seconds. If it stays, ask the "
+    "publisher which digest is right."
 )
 _UNHEARD_FIX: Final = (
     "Ask again in a moment: it may not have registered here yet. If it never does, its own agent does not reach this "
@@ -65,7 +70,7 @@ class LanSource:
 
 def http_url(skill: LanSkill) -> str:
     """Return the address of a skill's server."""
-    return f"http://{skill.endpoint}"
+    return skill.url or f"http://{skill.endpoint}"
 
 
 def ref_of(skill: LanSkill) -> SkillRef:
@@ -75,8 +80,8 @@ def ref_of(skill: LanSkill) -> SkillRef:
         origin=http_url(skill),
         description=describe_lan_skill(skill),
         version=skill.version,
-        digest=None,
-        found_via=f"lan {skill.found_via}",
+        digest=Digest.parse(skill.digest) if skill.digest else None,
+        found_via=skill.source,
         fetched_at=skill.heard,
         capabilities=skill.capabilities,
         scenes=skill.scenes,
@@ -113,7 +118,8 @@ def in_call_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
 def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
     """Return the published skill that was announced, with the digest of the server's indexes, which datagrams lack.
 
-    Raises FetchError (``DISC_006``) if its server has none of this name, TrustError (``DIGEST_CONFLICT``).
+    A record of the DHT states one, which must be the same. Raises FetchError (``DISC_006``) if its server has none of
+    this name, TrustError (``DIGEST_CONFLICT``).
     """
     name, named = skill.skill_id, list[SkillRef]()
     for one in found:
@@ -125,8 +131,13 @@ def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
     if not named:
         message = f"the server that announces {name} does not publish it"
         raise FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
-    found_via = f"lan {skill.found_via}, {named[0].found_via}"
-    return named[0]._replace(found_via=found_via, requested_by_name=True, lan=skill)
+    published = named[0]
+    if skill.digest and published.digest != skill.digest:
+        stated = f"{skill.digest} in the record of {skill.agent_id}, and {published.digest or 'none'} at its server"
+        message = f"{name} {skill.version} has two digests: {stated}"
+        raise TrustError("DIGEST_CONFLICT", message, place=SourceLocation(http_url(skill)), fix=_CONFLICT_FIX)
+    found_via = f"{skill.source}, {published.found_via}"
+    return published._replace(found_via=found_via, requested_by_name=True, lan=skill)
 
 
 class SkippedProvider(NamedTuple):

@@ -1,0 +1,333 @@
+"""``skillwire dht``: a node of the DHT, its state, and the four operations of SDP 6.3."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from skillwire.cli.lan import run_until_stopped
+from skillwire.cli.lan_options import discovery_option, read_lan
+from skillwire.cli.lan_view import ago, check_names
+from skillwire.cli.options import CommandGroup, LazyModule, combine, open_client, plural
+from skillwire.cli.output import bold, dim, output_options, print_end, success, warning
+from skillwire.errors import SourceLocation, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.adapters.dht import agent as node
+    from skillwire.adapters.dht import status_file
+    from skillwire.cli.documents_dht import DhtFindDocument, DhtPutDocument, DhtSkillObject, DhtStatusDocument
+    from skillwire.cli.output import Output, Part
+    from skillwire.client.dht import Client, Match
+    from skillwire.model.dht import DhtAnswer, DhtPut, DhtSkill, DhtStatus
+    from skillwire.protocols.skill_discovery.dht import records
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.sources import dht as source
+else:  # load sockets and cryptography
+    node = LazyModule("adapters.dht.agent")
+    status_file = LazyModule("adapters.dht.status_file")
+    records = LazyModule("protocols.skill_discovery.dht.records")
+    source = LazyModule("resolver.sources.dht")
+
+_SHOWN: Final = 4  # nodes in a line of a bucket
+
+bootstrap_option = click.option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="Bootstrap node, in place of those of the settings; repeatable.",
+)
+_options = combine(
+    bootstrap_option,
+    discovery_option,
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1, 600),
+        default=5.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time that the answer may take.",
+    ),
+    output_options,
+)
+_capability_option = click.option(
+    "--capability", "capabilities", metavar="NAME", multiple=True, callback=check_names, help="Capability; repeatable."
+)
+_skill_argument = click.argument("skill_id", metavar="SKILL", callback=check_names)
+
+
+@click.group(cls=CommandGroup)
+def command() -> None:
+    """Find and announce skills in the DHT, a network of nodes without a central server.
+
+    A bootstrap node leads into it: --bootstrap, or bootstrapNodes in [discovery.dht]. Servers announce their public
+    skills with skillwire serve --dht; find, show, add and call use the DHT where the settings enable it.
+    """
+
+
+def _settings(discovery: str | None) -> LanSettings:
+    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery)
+    assert settings is not None  # noqa: S101  # only without a network it is
+    return settings
+
+
+def _client(bootstrap: Sequence[str], discovery: str | None) -> Client:
+    from skillwire.client.dht import Client  # noqa: PLC0415  # --help does without
+
+    return Client(bootstrap=bootstrap, settings=_settings(discovery))
+
+
+@command.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="UDP port; that of the settings by default, 6881.")
+@bootstrap_option
+@discovery_option
+@output_options
+def serve(*, output: Output, port: int | None, bootstrap: tuple[str, ...], discovery: str | None) -> None:
+    """Run a node that serves no skills, until Ctrl-C: a bootstrap node for others.
+
+    The first node of a DHT needs no bootstrap node. It keeps its key, its port and the nodes that it knows.
+
+    Example: skillwire dht serve --bootstrap dht1.example.com:6881
+    """
+    settings = source.with_bootstrap(_settings(discovery), bootstrap, is_required=False)
+    if port is not None:
+        settings = replace(settings, dht=replace(settings.dht, port=port))
+    asyncio.run(_serve(output, settings))
+    if not (output.as_json or output.quiet):
+        print_end("stopped")
+
+
+async def _serve(output: Output, settings: LanSettings) -> None:
+    def warn(trouble: str) -> None:
+        output.note(warning("warning: "), trouble)
+
+    async with node.DhtAgent(settings, on_trouble=warn) as agent:
+        state = agent.status()
+        document = {"schema": "skillwire/dht-serve/1", "node_id": state.node_id, "addresses": list(state.addresses)}
+        output.document(cast("Any", document))
+        output.line("node ", bold(state.node_id[:16]), " at ", bold(", ".join(state.addresses)), "; Ctrl-C stops")
+        if not settings.dht.bootstrap:
+            output.note(dim("the first node: "), "others join with --bootstrap and one of these addresses")
+        stopped = asyncio.Event()
+        await run_until_stopped(stopped.wait(), stopped)
+
+
+@command.command()
+@_options
+def status(*, output: Output, bootstrap: tuple[str, ...], discovery: str | None, timeout: float) -> None:
+    """Show the node of this machine: nodes by distance, records, and bootstrap nodes.
+
+    A running dht serve or serve --dht writes its state every two seconds. Without one, or with --bootstrap, this
+    command joins as a node of its own for a moment, and shows what that one meets.
+
+    Example: skillwire dht status --json
+    """
+    kept = None if bootstrap else status_file.read()
+    if kept is not None:
+        process, state = kept
+    else:
+        with _client(bootstrap, discovery) as client:
+            client.find_by_capability(["status"], timeout=timeout)
+            process, state = None, client.status()
+    output.document(_status_document(state, process))
+    output.line("node     ", bold(state.node_id), dim(f"  profile {state.profile}"))
+    if process is None:
+        output.line("source   ", warning("joined for this command: no node of this machine runs"))
+    else:
+        output.line("source   ", f"process {process}, at {', '.join(state.addresses)}")
+    output.line("nodes    ", bold(str(state.nodes)), f" in {plural(len(state.buckets), 'bucket')}")
+    for bucket in state.buckets:
+        more = f", and {len(bucket.nodes) - _SHOWN} more" if len(bucket.nodes) > _SHOWN else ""
+        shown = ", ".join(bucket.nodes[:_SHOWN])
+        output.line("  ", dim(f"{bucket.prefix:>3} bits shared  "), f"{len(bucket.nodes)}  ", dim(f"{shown}{more}"))
+    output.line("records  ", bold(str(state.held)), f" held for others, {state.held_bytes:,} bytes")
+    for own in state.own:
+        when = f"{ago(time.time() - own.last_put)} ago on {plural(own.stored, 'node')}" if own.last_put else "not yet"
+        output.line("put      ", bold(own.skill_id), f" {own.version}  ", when)
+    for address, answers in state.bootstrap:
+        output.line("entry    ", address, "  ", success("answers") if answers else warning("does not answer"))
+
+
+@command.command()
+@click.argument("reference")
+@_capability_option
+@_options
+def put(
+    *,
+    output: Output,
+    reference: str,
+    capabilities: tuple[str, ...],
+    bootstrap: tuple[str, ...],
+    discovery: str | None,
+    timeout: float,
+) -> None:
+    """Announce the published skill REFERENCE for ten minutes, signed with the key of this machine's agent.
+
+    Version, digest and capabilities are read at its server; --capability replaces the latter. A server announces its
+    own skills, again and again, with serve --dht.
+
+    Example: skillwire dht put https://skills.example.com/notes
+    """
+    with open_client(output) as reader:
+        ref = reader.show(reference).ref
+    if ref.is_local or ref.digest is None:
+        fix = "Serve it, and name its address: skillwire dht put https://example.com/NAME."
+        message = f"{ref.name} is not published at an address with a digest"
+        raise UsageError("USAGE", message, place=SourceLocation(ref.origin), fix=fix)
+    able = capabilities or ref.capabilities
+    offer = records.DhtOffer(
+        ref.name, ref.version or "0.0.0", "tool-skill", ref.origin, able, ref.scenes, str(ref.digest)
+    )
+    with _client(bootstrap, discovery) as client:
+        done = client.put(offer, timeout=timeout)
+    _print_put(output, ref.name, offer.version, done, "put")
+
+
+@command.command()
+@_skill_argument
+@click.argument("capability", required=False, callback=lambda *given: given[2] and check_names(*given))
+@_options
+def get(
+    *,
+    output: Output,
+    skill_id: str,
+    capability: str | None,
+    bootstrap: tuple[str, ...],
+    discovery: str | None,
+    timeout: float,
+) -> None:
+    """Show the records of SKILL with CAPABILITY, or all records of that name.
+
+    Example: skillwire dht get staff-directory org-data-read
+    """
+    with _client(bootstrap, discovery) as client:
+        answer = client.get(skill_id, capability or "", timeout=timeout)
+    _print_answer(output, answer, f"{skill_id}:{capability}" if capability else skill_id)
+
+
+@command.command()
+@_capability_option
+@click.option("--all/--any", "is_all", default=True, show_default=True, help="Skills with all capabilities, or any.")
+@_options
+def find(
+    *,
+    output: Output,
+    capabilities: tuple[str, ...],
+    is_all: bool,
+    bootstrap: tuple[str, ...],
+    discovery: str | None,
+    timeout: float,
+) -> None:
+    """Find skills by capability; every capability is looked up.
+
+    Example: skillwire dht find --capability org-data-read --capability user-auth --any
+    """
+    if not capabilities:
+        fix = "Name one: skillwire dht find --capability org-data-read."
+        raise UsageError("USAGE", "no capability is named", fix=fix)
+    match: Match = "all" if is_all else "any"
+    with _client(bootstrap, discovery) as client:
+        answer = client.find_by_capability(capabilities, match=match, timeout=timeout)
+    _print_answer(output, answer, (" and " if is_all else " or ").join(capabilities))
+
+
+@command.command()
+@_skill_argument
+@_capability_option
+@_options
+def remove(
+    *,
+    output: Output,
+    skill_id: str,
+    capabilities: tuple[str, ...],
+    bootstrap: tuple[str, ...],
+    discovery: str | None,
+    timeout: float,
+) -> None:
+    """Remove this machine's record of SKILL, by a signed tombstone that outlives it.
+
+    Its capabilities are those of the record; --capability names others.
+
+    Example: skillwire dht remove staff-directory
+    """
+    with _client(bootstrap, discovery) as client:
+        done = client.remove(skill_id, capabilities, timeout=timeout)
+    _print_put(output, skill_id, "", done, "removed")
+
+
+@command.command()
+@click.argument("address", metavar="HOST:PORT")
+@_options
+def ping(*, output: Output, address: str, bootstrap: tuple[str, ...], discovery: str | None, timeout: float) -> None:
+    """Ask the node at HOST:PORT for its certificate; show its id, agent, trust and round trip.
+
+    Example: skillwire dht ping dht1.example.com:6881
+    """
+    place = source.read_node(address)
+    with _client(bootstrap or (address,), discovery) as client:
+        pong = client.ping(*place, timeout=timeout)
+    milliseconds = pong.seconds * 1000
+    output.document(cast("Any", {"schema": "skillwire/dht-ping/1", "address": address, **pong._asdict()}))
+    trust = success(pong.trust) if pong.trust == "verified" else warning(pong.trust)
+    output.line(bold(pong.agent_id), f"  {milliseconds:.1f} ms  ", trust, dim(f"  node {pong.node_id}"))
+
+
+def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
+    if not answer.skills:
+        raise source.not_offered(wanted, [answer])
+    document: DhtFindDocument = {
+        "schema": "skillwire/dht-find/1",
+        "skills": [_skill_object(skill) for skill in answer.skills],
+        "asked": answer.asked,
+        "unanswered": list(answer.unanswered),
+        "keys_without_answer": list(answer.keys_without_answer),
+        "seconds": round(answer.seconds, 3),
+    }
+    output.document(document)
+    output.table(_row(skill) for skill in answer.skills)
+    output.note(dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds:.1f} s{source.unreached([answer])}"))
+
+
+def _row(skill: DhtSkill) -> list[Part]:
+    trust = success(skill.trust) if skill.trust == "verified" else warning(skill.trust)
+    age = dim(f"{ago(time.time() - skill.announced)} ago")
+    able = ", ".join(skill.capabilities)
+    return [bold(skill.skill_id), dim(skill.version), trust, age, dim(skill.agent_id), skill.endpoint, able]
+
+
+def _skill_object(skill: DhtSkill) -> DhtSkillObject:
+    facts = {**skill._asdict(), "capabilities": list(skill.capabilities), "scenes": list(skill.scenes)}
+    return cast("DhtSkillObject", facts)
+
+
+def _print_put(output: Output, skill_id: str, version: str, done: DhtPut, verb: str) -> None:
+    document: DhtPutDocument = {
+        "schema": "skillwire/dht-put/1",
+        "skill_id": skill_id,
+        "removed": verb == "removed",
+        "stored": done.stored,
+        "unanswered": list(done.unanswered),
+        "seconds": round(done.seconds, 3),
+    }
+    output.document(document)
+    output.line(success(f"{verb} "), bold(skill_id), f" {version}".rstrip(), f"  on {plural(done.stored, 'node')}")
+    if missing := source.unreached([done]):
+        output.note(dim(missing.removeprefix("; ")))
+
+
+def _status_document(state: DhtStatus, process: int | None) -> DhtStatusDocument:
+    document = {
+        **state._asdict(),
+        "schema": "skillwire/dht-status/1",
+        "process": process,
+        "addresses": list(state.addresses),
+        "buckets": [{"prefix": one.prefix, "nodes": list(one.nodes)} for one in state.buckets],
+        "own": [one._asdict() for one in state.own],
+        "bootstrap": [{"address": address, "answers": answers} for address, answers in state.bootstrap],
+    }
+    return cast("DhtStatusDocument", document)

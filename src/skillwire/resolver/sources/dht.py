@@ -1,0 +1,139 @@
+"""Skills of the DHT as those of any other network, and the errors of a question to it.
+
+A found skill has the health ``UNKNOWN``, since a record says nothing of it, and the time at which its publisher signed
+the record. A publisher puts its records again every one or two minutes; a record that is older than two such pauses is
+``stale``. What its server publishes must have the digest of the record
+(:func:`skillwire.resolver.sources.lan.matching`).
+
+Spec: SDP §6, §12. Trust: the signature of a record was verified, its content is its publisher's: a record whose
+endpoint is no URL is dropped, and no endpoint is opened before the user uses the skill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    SourceLocation,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.model.digest import Digest
+from skillwire.model.lan import FoundVia, LanSkill, host_and_port
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.codec import read_endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skillwire.model.dht import DhtAnswer, DhtPut, DhtSkill
+    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
+_NAMED: Final = 8  # nodes in one message
+_REACH_FIX: Final = (
+    "Check that UDP passes between this machine and a bootstrap node: skillwire dht ping HOST:PORT. To run a node "
+    "here: skillwire dht serve."
+)
+
+
+def read_node(text: str) -> tuple[str, int]:
+    """Return host and port of a node written as ``host:port``. Raises UsageError (``USAGE``)."""
+    try:
+        place = read_endpoint(text)
+    except DecodeError as error:
+        fix = "Write host:port, such as dht1.example.com:6881 or [2001:db8::1]:6881."
+        raise UsageError("USAGE", f"a node of the DHT: {error.message}", fix=fix) from None
+    return place.host, place.port
+
+
+def with_bootstrap(settings: LanSettings, nodes: Sequence[str], *, is_required: bool = True) -> LanSettings:
+    """Return settings that take part in the DHT, by ``nodes``, each ``host:port``, where any are given.
+
+    Raises UsageError: ``USAGE`` for another form; ``DHT_BOOTSTRAP`` where neither names a node, and one is required.
+    """
+    bootstrap = tuple(map(read_node, nodes)) or settings.dht.bootstrap
+    if is_required and not bootstrap:
+        raise UsageError("DHT_BOOTSTRAP", "no bootstrap node of the DHT is configured")
+    return replace(settings, dht=replace(settings.dht, enabled=True, bootstrap=bootstrap))
+
+
+def skills_of(answers: Iterable[DhtAnswer], settings: DhtSettings, now: float) -> list[LanSkill]:
+    """Return the skills of these answers, each once, as skills of a network at ``now``, seconds since the epoch."""
+    found: dict[tuple[str, str, str], LanSkill] = {}
+    for one in (skill for answer in answers for skill in answer.skills):
+        try:
+            skill = _as_lan_skill(one, is_stale=now - one.announced > 2 * settings.put_again[1])
+        except ValidationError:
+            continue  # no server can be reached at it
+        found[one.key_id, one.agent_id, one.skill_id] = skill
+    return list(found.values())
+
+
+def _as_lan_skill(skill: DhtSkill, *, is_stale: bool) -> LanSkill:
+    url = parse_url(skill.endpoint)
+    return LanSkill(
+        skill.agent_id,
+        skill.skill_id,
+        skill.version,
+        skill.skill_type,
+        url.host,
+        url.port,
+        skill.capabilities,
+        skill.scenes,
+        is_verified=skill.trust == "verified",
+        found_via=FoundVia.DHT,
+        heard=skill.announced,
+        is_stale=is_stale,
+        url=str(url).rstrip("/"),
+        digest=Digest.parse(skill.digest) if skill.digest else "",
+    )
+
+
+def unreached(answers: Iterable[DhtAnswer | DhtPut]) -> str:
+    """Return the keys and nodes that did not answer, as the end of a sentence; empty when all did."""
+    keys, nodes = dict[str, None](), dict[str, None]()
+    for answer in answers:
+        nodes |= dict.fromkeys(answer.unanswered)
+        keys |= dict.fromkeys(getattr(answer, "keys_without_answer", ()))
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    parts = [f"no node answered for {', '.join(keys)}"] if keys else []
+    parts += [f"no answer came from {', '.join(list(nodes)[:_NAMED])}{more}"] if nodes else []
+    return "".join(f"; {part}" for part in parts)
+
+
+def check_answers(answers: Sequence[DhtAnswer], settings: DhtSettings) -> None:
+    """Raise FetchError (``DHT_UNREACHABLE``) where no node has answered."""
+    if not any(answer.asked for answer in answers):
+        raise silent(settings, max((answer.seconds for answer in answers), default=0.0))
+
+
+def silent(settings: DhtSettings, seconds: float) -> FetchError:
+    """Return the error for a DHT whose nodes do not answer."""
+    nodes = ", ".join(host_and_port(*node) for node in settings.bootstrap)
+    message = f"no node of the DHT answered within {seconds:.1f} seconds"
+    return FetchError("DHT_UNREACHABLE", message, place=SourceLocation(nodes) if nodes else None, fix=_REACH_FIX)
+
+
+def not_offered(wanted: str, answers: Sequence[DhtAnswer]) -> NotFoundError:
+    """Return the error for a skill that no record offers, with what was not reached."""
+    asked = max(answer.asked for answer in answers)
+    message = f"no skill in the DHT offers {wanted}, or has this name: {asked} nodes answered{unreached(answers)}"
+    return NotFoundError("DISC_002", message)
+
+
+def check_put(done: DhtPut, settings: DhtSettings, skill_id: str) -> None:
+    """Raise FetchError (``DHT_UNREACHABLE``) or TrustError (``DISC_003``) where no node has stored the record."""
+    if done.stored:
+        return
+    if done.unanswered:
+        raise silent(settings, done.seconds)
+    message = f"no node of the DHT stored {skill_id}{unreached([done])}"
+    raise TrustError(
+        "DISC_003", message, fix="Check the clock of this machine, and its certificate: skillwire key show."
+    )

@@ -1,0 +1,107 @@
+"""The page about the DHT is what happens on one machine: a bootstrap node, a provider, and a consumer."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.command import run_command
+from tests.support.eventually import PATIENCE, eventually
+from tests.support.loopback_lan import discovery, own_lan
+from tests.support.pages import boxes, check, examples, play
+
+PROJECT = Path(__file__).parents[3]
+PAGE = PROJECT / "docs" / "topics" / "dht.md"
+UNIT = PROJECT / "examples" / "dht" / "skillwire-dht.service"
+NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
+
+
+@contextmanager
+def running(home, *arguments):
+    """Run a command with a home of its own; give what it has printed, and end it."""
+    log = home / "log"
+    home.mkdir(exist_ok=True)
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "skillwire", *map(str, arguments)],
+            env={**os.environ, "SKILLWIRE_HOME": str(home)}, stdout=written, stderr=written,
+        )  # fmt: skip
+    try:
+        yield log.read_text
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(PATIENCE)
+    assert code == 0, log.read_text()
+
+
+def port_in(text, before):
+    found = re.search(rf"{before}(\d+)", text)
+    return found[1] if found else ""
+
+
+@pytest.mark.timeout(240)
+def test_the_page_is_what_happens(tmp_path):
+    found = {box.title: examples(box.text) for box in boxes(PAGE)}
+    settings = next(box.text for box in boxes(PAGE) if box.title == "skillwire.toml")
+    skills = shutil.copytree(PROJECT / "examples" / "lan" / "office", tmp_path / "skills")
+    project = tmp_path / "project"
+    project.mkdir()
+    lan = discovery(own_lan())
+
+    def home(name, more="", node=""):
+        text = settings.replace("6882", "0").replace("6881", node) + lan + more
+        (tmp_path / name / "config").mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "config" / "skillwire.toml").write_text(text)
+        return tmp_path / name
+
+    def follow(title, where):
+        check(play(found[title], project, addresses, home=where, user=tmp_path), len(found[title]))
+
+    def ended_with(title, printed, replaced):
+        [(_, shown)] = found[title]
+        text = eventually(printed, lambda text: text.count("\n") >= shown.count("\n"), printed)
+        lines = text.splitlines(keepends=True)[: shown.count("\n")]
+        for old, new in replaced.items():
+            lines = [line.replace(old, new) for line in lines]
+        check([(title, shown, "".join(lines))], 1)
+
+    with running(tmp_path / "node", "dht", "serve", "--port", "0") as said:
+        node = eventually(lambda: port_in(said(), r"node \w+ at [\d.]+:"))
+        ended_with("node", said, {node: "6881"})
+        provider, consumer = home("provider", node=node), home("consumer", node=node)
+        with running(provider, "serve", skills, "--dht", "--host", "127.0.0.1", "--port", "0") as log:
+            server = eventually(lambda: port_in(log(), r"http://127\.0\.0\.1:"))
+            own = eventually(lambda: port_in(log(), "in the DHT .*port="), what=log)
+            ended_with("provider", lambda: re.sub(r"\x1b\[\d*m", "", log()), {server: "8000", own: "6882"})
+            addresses = {NODE: f"127.0.0.1:{node}", SERVER: f"127.0.0.1:{server}"}
+            asked = ("dht", "get", "staff-directory", "--bootstrap", addresses[NODE], "--json")
+            environment = {"SKILLWIRE_HOME": str(consumer)}
+            eventually(lambda: run_command(*asked, env=environment).code == 0, what=log)
+            record = json.loads(run_command(*asked, env=environment).out)
+            assert record["skills"][0]["endpoint"].rstrip("/") == f"http://{addresses[SERVER]}"
+            follow("consumer", consumer)
+            home("consumer", "\n[discovery.trust]\nuseUnverified = true\n", node)
+            follow("trusting consumer", consumer)
+        follow("afterwards", consumer)
+
+
+def test_the_unit_of_the_how_to_is_the_file_that_systemd_accepts(tmp_path):
+    page = PROJECT / "docs" / "how-to" / "dht.md"
+    assert next(box.text for box in boxes(page) if box.title == UNIT.name) == UNIT.read_text()
+    if (verify := shutil.which("systemd-analyze")) is None:
+        pytest.skip("systemd is not installed")
+    # The command and the user exist on the operator's machine.
+    text = (
+        UNIT.read_text().replace("/opt/skillwire/bin/skillwire", sys.executable).replace("User=skillwire", "User=root")
+    )
+    unit = tmp_path / UNIT.name
+    unit.write_text(text)
+    done = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    about = [line for line in done.stderr.splitlines() if UNIT.name in line]
+    assert (about, done.returncode) == ([], 0)

@@ -219,7 +219,7 @@ class Climb(Generic[T]):
         self._end = None if seconds is None else ladder.clock() + seconds
         self._traces: list[RungTrace] = []
         self._errors: list[SkillwireError] = []
-        self._has_found = False
+        self._has_found = self._is_cut_short = False
 
     @property
     def errors(self) -> Sequence[SkillwireError]:
@@ -252,7 +252,9 @@ class Climb(Generic[T]):
             for rung in [rung for rung in self._waiting if rung.is_always]:
                 self._waiting.remove(rung)
                 found = [*found, *self._take(*(yield from self._ask(rung)))]
-        elif not (self._has_found or is_over) and all(trace.outcome in _NEGATIVE for trace in self._traces):
+        elif not (self._has_found or is_over or self._is_cut_short) and _NEGATIVE.issuperset(
+            trace.outcome for trace in self._traces
+        ):
             self._ladder.keep_negative(self._question, self)
         if not found and self._errors:
             missing = (error for error in self._errors if error.code == "SKILL_NOT_FOUND")
@@ -268,7 +270,7 @@ class Climb(Generic[T]):
         self._follow(error)
 
     def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
-        """Ask one rung, as often as its row says; return how it ended, and touch nothing of this climb."""
+        """Ask one rung, as often as its row says; return how it ended."""
         clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
         left = yield TIME_LEFT
         started = clock()
@@ -305,6 +307,8 @@ class Climb(Generic[T]):
             outcome = Outcome.FOUND if found else Outcome.NOTHING
             return RungTrace(rung.name, outcome, seconds, attempts, found=len(found)), found, None
         outcome = outcome_of(failure)
+        if outcome is Outcome.TIMEOUT and end < started + row.deadline:
+            self._is_cut_short = True
         return RungTrace(rung.name, outcome, seconds, attempts, failure.code, failure.message), [], failure
 
     def _take(self, trace: RungTrace, found: list[T], error: SkillwireError | None) -> list[T]:

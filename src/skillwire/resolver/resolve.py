@@ -17,7 +17,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.dependencies import place_of
-from skillwire.resolver.ladder import NAMED, Rung
+from skillwire.resolver.ladder import LADDER, NAMED, Rung
 from skillwire.resolver.plan import meets_min_age, ref_of_locked
 from skillwire.resolver.references import parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
@@ -61,7 +61,8 @@ def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Fl
     if reference.name is not None and (discovery := context.discovery()) is not None:
         rungs = discovery.named(reference.name, asks_lan=_NETWORK in context.sources)
     if reference.name is None or places:
-        rungs.append(Rung(NAMED, lambda _: _ask_in_phases(reference, places, context)))
+        row = LADDER[NAMED]._replace(is_local=context.offline)
+        rungs.append(Rung(NAMED, lambda _: _ask_in_phases(reference, places, context), row=row))
     if not rungs:
         message = f"{reference.name} is a bare name, and no sources are configured"
         raise UsageError("NO_SOURCES", message, details={"name": reference.name})

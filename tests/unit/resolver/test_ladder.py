@@ -313,6 +313,13 @@ async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost
         assert all(answers)
 
 
+async def test_a_silence_that_a_limit_has_cut_short_is_not_kept_as_an_answer():
+    on, source = ladder(), Source(["skill"], 0.5)
+    with pytest.raises(FetchError):
+        await run(within(climb({CENTER: source}, question="x", on=on).next(), 0.1, virtual_loop().time))
+    assert await run(climb({CENTER: source}, question="x", on=on).next()) == ["skill"]
+
+
 async def test_a_limit_around_a_climb_bounds_its_rungs_and_leaves_the_cache_a_moment():
     silent = {name: Source([], 1e6) for name in (LAN, CENTER, NAMED)}
     climbing = climb({**silent, CACHE: Kept(["kept"])})

@@ -49,44 +49,58 @@ def search_center(settings: LanSettings, query: Query, context: ResolveContext) 
     if query.words or any(wanted.values()) or not query.name:
         found = yield from _search(settings, {**wanted, "keywords": query.words.split()}, context)
     if not found and query.name:
-        named = yield from _search(settings, {"keywords": [query.name]}, context)
+        named = yield from _search(settings, {"keywords": [query.name]}, context, f"/{query.name}")
         found = [skill for skill in named if skill.name == query.name]
     return found
 
 
-def _search(settings: LanSettings, search: dict[str, object], context: ResolveContext) -> Flow[list[SkillRef]]:
+def _search(
+    settings: LanSettings, search: dict[str, object], context: ResolveContext, end: str = ""
+) -> Flow[list[SkillRef]]:
+    """Return the skills of a search whose addresses have this ``end``; raise the first error where no row is usable."""
     url = f"{settings.center_url.rstrip('/')}/api/skills/search"
     body = json.dumps({key: value for key, value in search.items() if value}, sort_keys=True).encode()
-    key, credential = f"{url}#{hashlib.sha256(body).hexdigest()}", context.credential_for(url)
-    if context.offline:
-        kept = yield from work(lambda: context.cache.look_up(key, credential))
-        if kept is None or not 0 <= context.clock() - kept.fetched_at < settings.center_ttl:
-            return []
-    else:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if credential:
-            headers["Authorization"] = credential
-        request = HttpRequest(url, "POST", headers, body, limits.CALL_ANSWER_BYTES, settings.center_timeout)
-        response = yield from fetch(request)
-        if response.status != _OK:
-            message = server_message(response.body) or f"status {response.status} came"
-            raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
-        kept = CachedResponse(key, response.body, response.headers, context.clock())
-    rows = _rows(kept.body, url)
-    if not context.offline and settings.keeps_center:
-        yield from work(partial(context.keep, kept, credential))
+    answer = yield from _ask(settings, url, body, context)
+    if answer is None:
+        return []
     found: list[SkillRef] = []
-    for row in rows:
+    failures: list[SkillwireError] = []
+    for row in [row for row in _rows(answer.body, url) if str(row.get("endpoint")).endswith(end)][:_OFFERED]:
         try:
             found += yield from _resolve_row(row, url, context)
         except SkillwireError as error:
             if error.code == "DIGEST_CONFLICT":
                 raise
-            context.note(error)
+            failures.append(error)
+    if failures and not found:
+        raise failures[0]
+    for failure in failures:
+        context.note(failure)
     skills = [skill for skill in found if not skill.has_no_artifact]
     if not context.offline:
         return skills
-    return [skill._replace(freshness="cached", fetched_at=kept.fetched_at) for skill in skills]
+    return [skill._replace(freshness="cached", fetched_at=answer.fetched_at) for skill in skills]
+
+
+def _ask(settings: LanSettings, url: str, body: bytes, context: ResolveContext) -> Flow[CachedResponse | None]:
+    """Return the answer to a search, which is kept; offline the kept one, or None without one that is fresh."""
+    key, credential = f"{url}#{hashlib.sha256(body).hexdigest()}", context.credential_for(url)
+    if context.offline:
+        kept = yield from work(lambda: context.cache.look_up(key, credential))
+        return kept if kept is not None and 0 <= context.clock() - kept.fetched_at < settings.center_ttl else None
+    headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    if credential:
+        headers["Authorization"] = credential
+    request = HttpRequest(url, "POST", headers, body, limits.CALL_ANSWER_BYTES, settings.center_timeout)
+    response = yield from fetch(request)
+    if response.status != _OK:
+        message = server_message(response.body) or f"status {response.status} came"
+        raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
+    answer = CachedResponse(key, response.body, response.headers, context.clock())
+    _rows(answer.body, url)  # another answer is not kept
+    if settings.keeps_center:
+        yield from work(partial(context.keep, answer, credential))
+    return answer
 
 
 def _resolve_row(row: dict[str, Any], url: str, context: ResolveContext) -> Flow[list[SkillRef]]:
@@ -112,4 +126,4 @@ def _rows(body: bytes, url: str) -> Sequence[dict[str, Any]]:
     rows: Any = document.get("skills") if isinstance(document, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValidationError("REGISTRY_ANSWER", "the answer has no list named skills", place=SourceLocation(url))
-    return rows[:_OFFERED]
+    return rows

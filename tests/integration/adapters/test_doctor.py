@@ -1,11 +1,13 @@
 """The check-up: each thing that can be wrong is found, with its fix, and no check stops another."""
 
+import asyncio
 import hashlib
 import os
 import re
 import threading
 import time
 import tomllib
+from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from tests.support.opened import open_database
 from tests.support.raw_server import RawServer, answer, index_of
 
 from skillwire.adapters import doctor
+from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.adapters.doctor import (
     CHECKS,
     Check,
@@ -29,6 +32,8 @@ from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.lockfile import encode_lock
 
 
@@ -436,3 +441,45 @@ def test_permissions_for_others_are_a_problem(tmp_path, mode, severity):
     secret.touch()
     secret.chmod(mode)
     assert judge_secret_file(secret).severity == severity
+
+
+@pytest.mark.parametrize("others", ["", '{ host = "127.0.0.1", port = 9 }'])
+def test_the_bootstrap_nodes_of_the_dht_are_asked_and_their_silence_is_a_warning(
+    project, home, others, unused_udp_port, monkeypatch
+):
+    monkeypatch.setattr(doctor, "_PING_SECONDS", 0.3)
+    ours = f'{{ host = "127.0.0.1", port = {unused_udp_port} }}'
+    (home / "config").mkdir(parents=True)
+    nodes = f"bootstrapNodes = [{ours}{others and ', '}{others}]\nenabled = true\n"
+    (home / "config" / "skillwire.toml").write_text(f"[discovery.dht]\n{nodes}")
+    checks = [Check("Network", "the DHT", doctor.check_dht)]
+    listed = f"127.0.0.1:{unused_udp_port}{others and ', 127.0.0.1:9'}"
+    assert faults(look(project, checks=checks)) == [f"warning: no bootstrap node of the DHT answers: {listed}"]
+    assert not (home / "state" / "lan").exists(), "it leaves no key behind"
+    assert look(project, checks=checks, offline=True)[0].diagnoses == ()
+    found = LanSettings(dht=DhtSettings(port=unused_udp_port, bind=("127.0.0.1",)))
+    with running(DhtAgent(found)):
+        sections = look(project, checks=checks)
+        assert said(sections, "Network") == [f"the bootstrap node 127.0.0.1:{unused_udp_port} of the DHT answers"]
+        assert faults(sections) == []
+
+
+@contextmanager
+def running(agent):
+    """Run a node in a thread of its own."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+
+    async def run():
+        async with agent:
+            ended.append(asyncio.Event())
+            ready.set()
+            await ended[0].wait()
+
+    ended: list[asyncio.Event] = []
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    assert ready.wait(PATIENCE)
+    yield
+    loop.call_soon_threadsafe(ended[0].set)
+    thread.join(PATIENCE)
+    loop.close()

@@ -7,8 +7,9 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, exposure_warning, read_lan
+from skillwire.cli.lan_options import announced_at, exposure_warning, read_dht, read_lan
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server.run import listen_for
 
@@ -105,3 +106,27 @@ def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypa
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, None, 0)]
         assert announced_at(lan, listeners) == []
+
+
+def test_the_dht_is_for_the_option_or_the_configuration_of_the_server(tmp_path):
+    enabled = LanSettings(dht=DhtSettings(enabled=True))
+    assert read_dht(None, dht=False, discovery=None) is None
+    assert read_dht(CONFIGURED, dht=False, discovery=None) is None
+    assert read_dht(CONFIGURED, dht=True, discovery=None) is CONFIGURED
+    assert read_dht(enabled, dht=False, discovery=None) is enabled
+    own = tmp_path / "home" / "config" / "skillwire.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("[discovery.dht]\nenabled = true\nk = 4\n")
+    assert read_dht(None, dht=False, discovery=None) is None, "the user's own settings publish nothing"
+    assert read_dht(None, dht=True, discovery=None) == LanSettings(dht=DhtSettings(enabled=True, k=4))
+    (tmp_path / "named.yaml").write_text("dht:\n  port: 7000\n")
+    named = read_dht(enabled, dht=True, discovery=str(tmp_path / "named.yaml"))
+    assert named == LanSettings(dht=DhtSettings(port=7000))
+
+
+def test_a_file_of_discovery_needs_the_lan_or_the_dht():
+    with pytest.raises(UsageError, match="requires"):
+        read_lan(None, lan=False, interfaces=(), discovery="x.yaml")
+    assert read_lan(None, lan=False, interfaces=(), discovery="x.yaml", dht=True) is None
+    with pytest.raises(UsageError, match="--interface"):
+        read_lan(None, lan=False, interfaces=("eth0",), discovery=None, dht=True)

@@ -78,7 +78,7 @@ async def test_public_skills_are_announced_restricted_ones_where_configured_and_
     node, serve, restricted, found
 ):
     application = await serve(settings(("127.0.0.1", node.port), announces_restricted=restricted))
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == found)
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == found, every=0.2)
     [skill] = (await node.get("leads-sync", "leads")).skills
     artifact = application.catalog.current.catalog.skills["leads-sync"].artifact
     assert (skill.endpoint, skill.digest) == ("http://127.0.0.1:8000/", str(artifact.digest))
@@ -90,17 +90,17 @@ async def test_public_skills_are_announced_restricted_ones_where_configured_and_
 
 async def test_the_catalog_is_followed_and_the_end_withdraws_all(node, serve, skills):
     application = await serve(settings(("127.0.0.1", node.port)), base_url="https://skills.example.org/acme/")
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"leads-sync"})
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"leads-sync"}, every=0.2)
     write_skill(skills, "csv-profile")
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"leads-sync", "csv-profile"})
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"leads-sync", "csv-profile"}, every=0.2)
     [skill] = (await node.find_by_name("csv-profile")).skills
     assert skill.endpoint == "https://skills.example.org/acme"
     (skills / "leads-sync" / "skill.toml").write_text('access = "private"\n')
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"csv-profile"})
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"csv-profile"}, every=0.2)
     shutil.rmtree(skills / "csv-profile")
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == set())
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == set(), every=0.2)
     write_skill(skills, "csv-profile")
-    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"csv-profile"})
+    await eventually_async(lambda: names(node, *ALL), lambda seen: seen == {"csv-profile"}, every=0.2)
     await application.unregister()
     assert await names(node, *ALL) == set()
 

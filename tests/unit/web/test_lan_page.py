@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 from tests.support.lan_site import OWN, home, scene, skill, town
 
 from skillwire import limits
+from skillwire.model.dht import DhtBucket, DhtOwn, DhtStatus
 from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.web.environment import Frame, SignedInPerson
 from skillwire.web.lan_page import (
     SIGNS,
     STATUSES,
+    DhtView,
     LanFilters,
     choose,
     draw,
@@ -178,3 +180,52 @@ def test_without_a_network_the_page_says_why():
     html = page_of((), trouble="no interface is up")
     assert "This server is not on the local network." in html
     assert "No interface is up." in html
+
+
+def node(**changes):
+    """Return the state of a node of the DHT that knows five others."""
+    buckets = (DhtBucket(0, ("198.51.100.1:6881", "[2001:db8::1]:6881")), DhtBucket(1, ("198.51.100.2:6881",) * 3))
+    own = (DhtOwn("report-writer", "1.2.0", NOW - 40, 8), DhtOwn("translate-text", "1.0.0", 0.0, 0))
+    bootstrap = (("dht1.example.org:6881", True), ("dht2.example.org:6881", False))
+    status = DhtStatus("ab" * 32, ("192.0.2.20:6881",), "open", buckets, 345, 301_234, own, bootstrap, {})
+    return status._replace(**changes)
+
+
+def test_the_nodes_of_the_dht_are_drawn_by_their_distance_beside_the_network():
+    page = page_of(*home(), dht=DhtView(node()))
+    assert "Map of 11 skills" in page
+    assert "5 nodes, 345 records held (301,234 bytes)" in page
+    assert page.count('<circle class="node"') == 5
+    assert "<title>[2001:db8::1]:6881</title>" in page
+    assert "0 bits in common" in page
+    assert "1 bit in common" in page
+    assert "<code>dht1.example.org:6881</code> answers" in page
+    assert "<code>dht2.example.org:6881</code> does not answer" in page
+    assert "on 8 nodes, " in page
+    assert "40 s ago" in page
+    assert "not put yet" in page
+
+
+def test_in_the_dht_alone_there_is_no_search_of_a_network():
+    page = lan_page(None, NOW, LanFilters(), FRAME, dht=DhtView(node(buckets=()), "no bootstrap node answers <x>"))
+    assert "No bootstrap node answers &lt;x&gt;." in page
+    assert "No other node is known yet." in page
+    assert "lan-search" not in page
+    assert "announced a skill yet" not in page
+    assert "<h1>DHT</h1>" in page
+    starting = lan_page(
+        None, NOW, LanFilters(), FRAME, part=True, dht=DhtView(None, "not in the DHT: a port is in use")
+    )
+    assert "Not in the DHT: a port is in use." in starting
+    assert "node" not in starting.partition("data-now")[2].replace("DHT", "")
+    assert "DHT" not in page_of(*home())
+
+
+def test_what_has_no_room_in_the_drawing_or_the_list_is_counted():
+    many = tuple(DhtBucket(bits, ("198.51.100.1:6881",) * 40) for bits in range(60))
+    own = tuple(DhtOwn(f"skill-{number}", "1.0.0", 0.0, 0) for number in range(256))
+    page = page_of(*home(), dht=DhtView(node(buckets=many, own=own)))
+    assert page.count('<circle class="node"') == 24 * 18
+    assert page.count(">+22</text>") == 24
+    assert page.count("not put yet") == limits.CONSOLE_LAN_ROWS
+    assert "And 206 more." in page

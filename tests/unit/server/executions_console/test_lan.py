@@ -95,6 +95,26 @@ async def test_a_network_that_cannot_be_used_is_told_with_its_reason(network, en
     assert "No interface is up that takes multicast." in answer.body.decode()
 
 
+class Node:
+    """A node of the DHT that has not started."""
+
+    def status(self):
+        return None
+
+    def note(self):
+        return "not in the DHT: UDP port 6881 is in use"
+
+
+async def test_a_server_in_the_dht_alone_shows_its_node(site, enter):
+    site.console = ExecutionsConsole(site.desk, site.application.services.authentication, dht=Node())
+    ann = await enter("ann", "operator")
+    answer = await ann.get("/lan")
+    assert answer.status == 200
+    assert "Not in the DHT: UDP port 6881 is in use." in answer.body.decode()
+    assert 'href="./lan"' in (await ann.get("/executions")).body.decode()
+    assert (await (await enter("tom", "tasks")).get("/lan")).status == 403
+
+
 @pytest.mark.usefixtures("on_lan")
 async def test_nothing_is_changed_by_the_page(enter):
     answer = await (await enter("ann", "operator")).act("/lan")

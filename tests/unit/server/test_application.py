@@ -265,6 +265,7 @@ async def test_health_readiness_and_metrics(client):
         "skills": 2,
         "broken": [],
         "failing": {},
+        "notes": [],
     }
     assert ready.fields["cache-control"] == "no-store"
     await client.get("/.well-known/agent-skills/tools/SKILL.md?token=secret")

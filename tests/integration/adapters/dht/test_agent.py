@@ -55,7 +55,7 @@ async def start():
         notes: list[str] = []
         agent = DhtAgent(settings(*bootstrap, **values), is_client=is_client, on_trouble=notes.append)
         await agent.start()
-        agent.notes = notes  # type: ignore[attr-defined]
+        agent.notes = notes  # type: ignore[attr-defined]  # for the tests to read
         running.append(agent)
         return agent
 

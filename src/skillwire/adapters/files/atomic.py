@@ -95,6 +95,13 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: 
             raise
 
 
+def write_all(handle: int, data: bytes | bytearray) -> None:
+    """Write all of ``data`` to a descriptor. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
 def sync_folder(folder: str | Path) -> None:
     """Have the names in ``folder`` on the disk when this returns."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

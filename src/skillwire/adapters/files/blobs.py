@@ -29,7 +29,14 @@ from pathlib import Path
 from typing import Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import make_folder, storage_error, storage_errors, sync_folder, write_atomically
+from skillwire.adapters.files.atomic import (
+    make_folder,
+    storage_error,
+    storage_errors,
+    sync_folder,
+    write_all,
+    write_atomically,
+)
 from skillwire.errors import DecodeError
 from skillwire.model.digest import Digest
 
@@ -37,12 +44,6 @@ _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _VERIFIED_FILES: Final = 4_096  # only blobs too large for memory are used as files
-
-
-def _write_all(handle: int, data: bytes | bytearray) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
 
 
 class FileDownload:
@@ -81,7 +82,7 @@ class FileDownload:
             if self._handle is None:
                 raise storage_error(OSError(errno.EBADF, "the download has ended"), self._path)
             try:
-                _write_all(self._handle, data)
+                write_all(self._handle, data)
             except OSError as error:
                 self._reset()
                 self._release()
@@ -195,7 +196,7 @@ class FileBlobWriting:
             raise DecodeError("LIMIT_SIZE", f"a blob has {self._max_bytes:,} bytes at most", fix=fix)
         self._hash.update(data)
         with storage_errors(self._path):
-            _write_all(self._open, data)
+            write_all(self._open, data)
 
     def finish(self) -> None:
         """Sync the blob to the disk. Raises StorageError (``STORAGE``)."""

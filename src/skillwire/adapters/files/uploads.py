@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import make_folder, storage_errors
+from skillwire.adapters.files.atomic import make_folder, storage_errors, write_all
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.package import Upload, is_account
@@ -91,7 +91,7 @@ class FileUploads:
                     size += len(piece)
                     if size > upload.size:
                         raise UsageError("UPLOAD_SIZE", f"more than the {upload.size:,} bytes of the upload came")
-                    await asyncio.to_thread(_write_all, handle, piece)
+                    await asyncio.to_thread(write_all, handle, piece)
             finally:
                 os.close(handle)
         return await self.find(account, number)
@@ -157,9 +157,3 @@ def _lock_at(handle: int, offset: int) -> int:
         message = f"{size:,} bytes are here, and the request begins at {offset:,}"
         raise ConflictError("UPLOAD_OFFSET", message, details={"offset": size})
     return size
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]

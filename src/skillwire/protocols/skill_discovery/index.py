@@ -151,10 +151,6 @@ class Index:
         """Return the scenes that skills take part in, by name."""
         return sorted(self._scenes)
 
-    def provides(self, scene: str, capabilities: Collection[str]) -> bool:
-        """Return whether a usable provider of a scene has all these capabilities."""
-        return self._able(scene, capabilities) != 0
-
     def provider(self, scene: str, capabilities: Collection[str]) -> Key | None:
         """Return the first usable provider of a scene that has all these capabilities."""
         if not capabilities:

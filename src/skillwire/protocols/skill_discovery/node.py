@@ -161,11 +161,11 @@ class McpAgent:
             return ()
         stamp = self._outbox.stamp(now)
         missing = m.SceneNotFound(message.agent_id, message.scene, stamp)
-        if not self.registry.provides(message.scene, message.capabilities):
+        able = self.registry.provider(message.scene, message.capabilities)
+        if able is None:
             self._reply(received, missing, now)
             return ()
-        able = self.registry.provider(message.scene, message.capabilities) if received.is_proven else None
-        if able is None:
+        if not received.is_proven:
             self._challenges.hold(received, now)
             return ()
         kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse

@@ -329,10 +329,6 @@ class Registry:
         """Return the scenes that skills take part in, by name."""
         return self._index.scenes()
 
-    def provides(self, scene: str, capabilities: Collection[str] = ()) -> bool:
-        """Return whether a usable provider of a scene has all these capabilities."""
-        return self._index.provides(scene, capabilities)
-
     def provider(self, scene: str, capabilities: Collection[str] = ()) -> ListedSkill | None:
         """Return the first usable provider with these capabilities; without any, the PRIMARY of the scene."""
         key = self._index.provider(scene, capabilities)

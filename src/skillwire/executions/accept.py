@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.executions.callable_skill import CallableSkill
 from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority
 from skillwire.protocols.skill_sharing.messages import InvocationContext, InvocationRequest
-
-if TYPE_CHECKING:
-    from skillwire.executions.callable_skill import CallableSkill
-
 
 #: Priority → seconds by which the turn moves.
 PRIORITY_SHIFTS: Final[dict[Priority, float]] = {Priority.HIGH: -60.0, Priority.NORMAL: 0.0, Priority.LOW: 60.0}

@@ -16,18 +16,15 @@ import hmac
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from email.message import Message
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
 from skillwire.executions.view import format_timestamp
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.model.url import parse_url
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from email.message import Message
-
 
 #: What a receiver reads of a request. Spec: Standard Webhooks, "Webhook Headers".
 ID: Final = "webhook-id"

@@ -14,21 +14,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.package import read_package_name
+from skillwire.model.packed_skills import SkillSummary
 from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
 from skillwire.model.skill import Skill, is_skill_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from skillwire.model.packed_skills import SkillSummary
-
 
 #: Keys of a skill's metadata whose values are tags.
 _TAGGED: Final = ("tags", "tag", "category", "categories", "keywords")

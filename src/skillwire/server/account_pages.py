@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
-from skillwire.model.access import ANONYMOUS
+from skillwire.model.access import ANONYMOUS, Token
 from skillwire.registry.accounts import (
     NAMESPACE_SCOPE,
     Actor,
@@ -29,7 +30,9 @@ from skillwire.registry.accounts import (
     grantable_scopes,
     require_account,
 )
+from skillwire.server.auth.authentication import Authentication
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.components import RegistryComponents
 from skillwire.server.console_request import (
     ConsoleRequest,
     Pairs,
@@ -38,22 +41,15 @@ from skillwire.server.console_request import (
     following_path,
     read_console_request,
 )
+from skillwire.server.context import RequestContext
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes.registry_requests import request_id_of
+from skillwire.server.routing import Route
+from skillwire.server.sessions import Sessions
 from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from skillwire.model.access import Token
-    from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.components import RegistryComponents
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
-    from skillwire.server.sessions import Sessions
 
 #: Pages without a session.
 _PUBLIC: Final = frozenset({"set_up", "sign_in", "finish_sign_in", "make_account"})

@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from starlette.types import Receive, Send
 
 from skillwire import limits
 from skillwire.server.http import encode_fields
 from skillwire.server.responses import run_while_connected
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.types import Receive, Send
 
 #: Seconds until a line shows that a quiet stream lives.
 _HEARTBEAT: Final = 15.0

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
+from starlette.types import Receive, Send
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, UsageError, one_line
@@ -25,18 +28,10 @@ from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, details_of, error_body
 from skillwire.protocols.skill_sharing.messages import RetryAdvice
+from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import STORAGE_PAUSE, Problem
 from skillwire.server.responses import run_while_connected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from starlette.types import Receive, Send
-
-    from skillwire.server.execution_service import ExecutionService
-
 
 _MS: Final = 1000
 _ATTEMPTS: Final = 3

@@ -20,20 +20,18 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
+
+from starlette.types import Scope
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS
 from skillwire.web.address import site_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from starlette.types import Scope
 
 Fields = list[tuple[bytes, bytes]]
 

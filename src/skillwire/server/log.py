@@ -13,22 +13,18 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
+from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from skillwire.executions.view import without_ids
+from skillwire.folder.publish import InvalidFolder
 from skillwire.folder.rules import RULES
+from skillwire.model.packed_skills import SkillChanges
 from skillwire.trust.hidden_text import neutralise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-
-    from structlog.typing import FilteringBoundLogger, WrappedLogger
-
-    from skillwire.folder.publish import InvalidFolder
-    from skillwire.model.packed_skills import SkillChanges
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
+from skillwire.server.components import Services
 from skillwire.server.context import RequestContext, ResponseRecorder
 from skillwire.server.http import CONTEXT, Origins, is_own_name
+from skillwire.server.metrics import Metrics, RouteLabel
 from skillwire.server.problems import (
     INTERNAL,
     NOT_FOUND,
@@ -25,13 +29,6 @@ from skillwire.server.problems import (
     method_not_allowed,
     storage_problem,
 )
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from skillwire.server.components import Services
-    from skillwire.server.metrics import Metrics, RouteLabel
 
 
 class Outcome(NamedTuple):

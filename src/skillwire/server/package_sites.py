@@ -8,20 +8,24 @@ publisher takes the scope of another one with a skill or a scene of its name.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
+
+from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
-from skillwire.model.package import PackageName, Status, is_namespace, state_in_index
+from skillwire.model.package import Package, PackageName, Status, is_namespace, state_in_index
+from skillwire.model.skill import Skill
 from skillwire.protocols.agent_skills.codec import encode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD, VersionList
 from skillwire.protocols.agent_skills.server import (
     BlobResponse,
     CachePolicy,
     IndexResponse,
+    ScopedPath,
     Site,
     artifact_at,
     artifacts_url,
@@ -29,17 +33,10 @@ from skillwire.protocols.agent_skills.server import (
     version_entry,
 )
 from skillwire.registry.packages import check_use, may_know, may_use
+from skillwire.server.components import RegistryComponents
+from skillwire.server.context import RequestContext
 from skillwire.server.problems import NOT_FOUND, Problem, ProblemError
 from skillwire.server.routes.registry_requests import tagged_answer
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from skillwire.model.package import Package
-    from skillwire.model.skill import Skill
-    from skillwire.protocols.agent_skills.server import ScopedPath
-    from skillwire.server.components import RegistryComponents
-    from skillwire.server.context import RequestContext
 
 
 class PackagePath(NamedTuple):

@@ -8,10 +8,12 @@ the log. Spec: SSP §8.2.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from skillwire.errors import (
     DecodeError,
@@ -24,14 +26,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
+from skillwire.server.auth.rate_limit import Allowance
 from skillwire.server.http import encode_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.types import Receive, Scope, Send
-
-    from skillwire.server.auth.rate_limit import Allowance
 
 _ATTEMPTS: Final = 3
 

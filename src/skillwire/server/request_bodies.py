@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
+
+from starlette.types import Receive, Scope
 
 from skillwire import limits
 from skillwire.errors import DecodeError, StorageError, ValidationError
@@ -20,12 +23,6 @@ from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.http import read_fields
 from skillwire.server.problems import Problem, ProblemError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from typing import BinaryIO
-
-    from starlette.types import Receive, Scope
 
 #: The methods whose requests have a body.
 WITH_BODY: Final = frozenset({"POST", "PUT"})

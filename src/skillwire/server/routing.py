@@ -8,27 +8,22 @@ that accepts credentials in the body authenticates itself; one that answers whil
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from starlette import routing
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from skillwire.errors import SkillwireError
+from skillwire.server.context import RequestContext
 from skillwire.server.http import CONTEXT
-from skillwire.server.problems import READ, Preflight, problem_for
+from skillwire.server.metrics import RouteLabel
+from skillwire.server.problems import READ, Preflight, Problem, problem_for
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
-
-    from skillwire.server.context import RequestContext
-    from skillwire.server.metrics import RouteLabel
-    from skillwire.server.problems import Problem
-
-    Handler = Callable[[RequestContext], Awaitable[ASGIApp | None]]
+Handler = Callable[[RequestContext], Awaitable[ASGIApp | None]]
 
 
 class Answer(NamedTuple):

@@ -7,8 +7,9 @@ import errno
 import resource
 import signal
 import socket
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import structlog
@@ -17,17 +18,13 @@ import uvicorn
 from skillwire import limits
 from skillwire.errors import ConflictError, SourceLocation, UsageError
 from skillwire.model.lan import host_and_port
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server.app import Application
 from skillwire.server.catalog_service import keep_what_is_loaded, use_one_heap
+from skillwire.server.components import Services
 from skillwire.server.fastpath import Connection
 from skillwire.server.http import is_own_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.server.app import Application
-    from skillwire.server.components import Services
-    from skillwire.server.revision import Revision
+from skillwire.server.revision import Revision
 
 _BACKLOG: Final = 2048
 #: Open files that a server of the largest number of connections needs: half of them are for everything else.

@@ -23,20 +23,16 @@ import hmac
 import json
 import re
 import secrets
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from starlette.types import Scope
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.model.access import Principal, Token
+from skillwire.registry.tokens import Tokens
 from skillwire.server.http import read_fields, root_of, site_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from starlette.types import Scope
-
-    from skillwire.registry.tokens import Tokens
-
 
 _PURPOSE: Final = "console session 1"
 _FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)

@@ -9,25 +9,21 @@ for a few seconds, never all.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from skillwire import limits
+from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.executions.view import encode_execution, without_ids
 from skillwire.executions.webhooks import GONE, message_id, next_delivery, payload, sign, webhook_owner, webhook_secret
+from skillwire.model.execution import Execution
 from skillwire.model.url import parse_url
+from skillwire.server.execution_service import ExecutionService
 from skillwire.wire.exchange import HttpRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.model.execution import Execution
-    from skillwire.server.execution_service import ExecutionService
-
 
 #: Seconds between two looks at what is due, when nothing has changed.
 _LOOK: Final = 1.0

@@ -26,16 +26,18 @@ import asyncio
 import hashlib
 import re
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from skillwire import limits
 from skillwire.adapters.executors.secrets import SecretMask
+from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
 from skillwire.executions.view import read_trace
 from skillwire.folder.executors import (
@@ -54,11 +56,6 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skillwire.adapters.http.asynchronous import AsyncDriver
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
 _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")

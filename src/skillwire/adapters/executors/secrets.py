@@ -16,18 +16,15 @@ import os
 import re
 import stat
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.folder.fields import check_secret
 from skillwire.trust.guarded_toml import load_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
 
 _OWN_SECRETS: Final = "SKILLWIRE_"  # our own settings and tokens are nobody else's secrets
 _FOR_OTHERS: Final = 0o077

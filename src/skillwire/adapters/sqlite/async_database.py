@@ -15,17 +15,14 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from sqlite3 import Connection
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
+from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from sqlite3 import Connection
-
-    from skillwire.adapters.sqlite.database import Database
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -14,10 +14,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Final
 
 from skillwire import limits
+from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
 from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING, Queue
 from skillwire.adapters.sqlite.ledger_rows import (
@@ -64,14 +68,7 @@ from skillwire.model.execution import (
     TaskOwner,
 )
 from skillwire.model.packed_skills import pack_skill, unpack_skill
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-    from sqlite3 import Connection
-
-    from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.model.skill import Skill
+from skillwire.model.skill import Skill
 
 #: What has not ended.
 _OPEN: Final = "completed IS NULL"

@@ -14,13 +14,11 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from sqlite3 import Connection
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from sqlite3 import Connection
-
-    from skillwire.model.execution import Moment, Quota
+from skillwire.model.execution import Moment, Quota
 
 #: What waits for a worker; as the indexes have it, word by word.
 WAITING: Final = "worker IS NULL AND completed IS NULL AND executor <> 'human'"

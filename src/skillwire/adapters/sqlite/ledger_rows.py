@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from sqlite3 import Connection
+from typing import Any, Final
 
 from skillwire.executions.states import NOTED, State, Transition
 from skillwire.model.execution import (
@@ -19,11 +21,6 @@ from skillwire.model.execution import (
     OutputBlob,
     Priority,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from sqlite3 import Connection
-
 
 #: The columns of an execution, in the order of :func:`execution_row`.
 COLUMNS: Final = (

@@ -14,8 +14,10 @@ import heapq
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from sqlite3 import Connection
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING
@@ -32,11 +34,6 @@ from skillwire.model.execution import (
     StatisticsCursor,
     TaskOwner,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from sqlite3 import Connection
-
 
 _CURSOR: Final = re.compile(r"[0-9]{1,18}")
 _ACCEPTED, _RUNNING = ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING

@@ -14,7 +14,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from typing import TYPE_CHECKING, BinaryIO, Final
+from collections.abc import AsyncIterable, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import BinaryIO, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
@@ -23,12 +26,6 @@ from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Sequence
-    from pathlib import Path
-    from sqlite3 import Connection
-
 
 _EXPIRED_AT_ONCE: Final = 500
 #: Seconds after which a file that is no blob is left over: none is written for so long.

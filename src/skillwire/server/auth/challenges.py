@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import Scope
 
 from skillwire.errors import SkillwireError, TrustError
+from skillwire.model.access import Principal
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth
+from skillwire.server.configuration import OAuth2Settings, ServerConfiguration
 from skillwire.server.http import path_of, site_of
 from skillwire.server.problems import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import Scope
-
-    from skillwire.model.access import Principal
-    from skillwire.server.configuration import OAuth2Settings, ServerConfiguration
-
 
 RESOURCE_PATH: Final = "/.well-known/oauth-protected-resource"
 MCP_PATH: Final = "/mcp"

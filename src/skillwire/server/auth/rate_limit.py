@@ -13,13 +13,11 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.access import Principal
 from skillwire.model.url import without_zone
-
-if TYPE_CHECKING:
-    from skillwire.model.access import Principal
 
 _MINUTE: Final = 60.0
 _ROUNDING: Final = 1e-9  # who waited as long as was asked is not sent away for the last bit of a float

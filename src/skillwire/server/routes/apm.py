@@ -8,31 +8,26 @@ again (409), even with the same bytes: APM's clients expect it. Errors are probl
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
+from starlette.types import ASGIApp
 
 from skillwire.errors import ConflictError, documentation_link
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName
+from skillwire.model.package import Package, PackageName, PackageVersion
+from skillwire.server.components import RegistryComponents, Services
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import COUNT, PART, TEXT, closed, in_parts, listed
+from skillwire.server.problems import Problem
 from skillwire.server.routes.client_apis import ClientApi, report, send_zip
 from skillwire.server.routes.registry_requests import ARCHIVES, actor_of, answer, principal_of, tagged_answer
+from skillwire.server.routing import Route
 from skillwire.server.uploads import read_upload
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.model.package import Package, PackageVersion
-    from skillwire.server.components import RegistryComponents, Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.problems import Problem
-    from skillwire.server.routing import Route
 
 _VERSIONS: Final = "/v1/packages/{namespace}/{package}/versions"
 _TIME: Final = {**TEXT, "format": "date-time"}

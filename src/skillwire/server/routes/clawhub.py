@@ -9,20 +9,25 @@ for is left out: display names, changelogs, topics, stars; the only tag is ``lat
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
+from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError
+from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, State, Status
+from skillwire.model.package import Package, PackageName, PackageVersion, State, Status
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.accounts import require_account
+from skillwire.server.components import RegistryComponents, Services
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import READ, Problem
 from skillwire.server.routes import clawhub_messages as messages
@@ -37,18 +42,8 @@ from skillwire.server.routes.registry_requests import (
     read_request,
     tagged_answer,
 )
+from skillwire.server.routing import Route
 from skillwire.server.uploads import UploadedFiles, read_upload
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.package import Package, PackageVersion
-    from skillwire.server.components import RegistryComponents, Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
 
 _API: Final = "/api/v1"
 _UPLOADS: Final = f"{_API}/skills/-/uploads"

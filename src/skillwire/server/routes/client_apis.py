@@ -7,30 +7,23 @@ code, in the form that the API's clients print; those of a skill name each file,
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from starlette.types import ASGIApp
 
 from skillwire import limits
-from skillwire.errors import UsageError
-from skillwire.model.package import PackageName, read_package_name
+from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.package import Package, PackageName, PackageVersion, read_package_name
 from skillwire.protocols.agent_skills.server import CachePolicy
-from skillwire.server.components import Protocol
+from skillwire.server.components import Protocol, RegistryComponents
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routes.registry_requests import Method, read_query, row, summary_of
-from skillwire.server.routing import Answer, Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import ASGIApp
-
-    from skillwire.errors import SkillwireError
-    from skillwire.model.package import Package, PackageVersion
-    from skillwire.server.components import RegistryComponents
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Handler, Route
+from skillwire.server.routing import Answer, Handler, Operation, Route
 
 
 class ClientApi(Protocol):

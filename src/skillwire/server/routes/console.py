@@ -11,22 +11,19 @@ the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the consol
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.types import Scope
 
 from skillwire.model.access import OPERATOR
 from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.console_pages import ConsolePages
 from skillwire.server.console_request import console_routes
+from skillwire.server.context import RequestContext
 from skillwire.server.http import read_fields
 from skillwire.server.problems import READ
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.types import Scope
-
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
+from skillwire.server.routing import Route
 
 #: An ID, or the beginning of one that logs show.
 _BEGINNING: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)

@@ -8,34 +8,29 @@ Spec: RFC 7009, RFC 8414, RFC 8628.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.registry.accounts import REGISTRY_SCOPES
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.components import RegistryComponents
+from skillwire.server.context import RequestContext
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import JSON
 from skillwire.server.problems import Problem, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import API, Method, answer, reads, request_id_of, row, tagged_answer
-from skillwire.server.routing import Answer, Operation
+from skillwire.server.routing import Answer, Operation, Route
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.server.components import RegistryComponents
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
-
-    _FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]
+_FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]
 
 T = TypeVar("T", bound=msgspec.Struct)
 _FORM: Final = "application/x-www-form-urlencoded"

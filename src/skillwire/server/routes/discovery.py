@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
+from starlette.types import ASGIApp
 
-from skillwire.errors import NotFoundError
+from skillwire.errors import NotFoundError, SkillwireError
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, VersionsResponse, encode_indexes
-from skillwire.server.components import Protocol
+from skillwire.server.components import Protocol, Services, StaticView
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.package_sites import PackageSites
-from skillwire.server.problems import NOT_FOUND, READ, other_method
+from skillwire.server.problems import NOT_FOUND, READ, Problem, other_method
 from skillwire.server.responses import BlobSender
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routing import Operation, Route
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.errors import SkillwireError
-    from skillwire.server.components import Services, StaticView
-    from skillwire.server.context import RequestContext
-    from skillwire.server.problems import Problem
 
 
 class IndexedSkill(Struct, forbid_unknown_fields=True):

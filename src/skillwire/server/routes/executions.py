@@ -22,21 +22,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import structlog
 from msgspec import UNSET
+from starlette.types import Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.executions.accept import Invocation, check_key, invalid_request
+from skillwire.executions.callable_skill import CallableSkill
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
 from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
 from skillwire.model.execution import Execution, IdempotencyKey
+from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
@@ -44,23 +48,14 @@ from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 from skillwire.protocols.skill_sharing.validation import parse_as
 from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import answer_fields, make_body, stream
+from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
 from skillwire.server.problems import READ, Problem, answer_preflight, method_not_allowed
+from skillwire.server.request_bodies import Body
+from skillwire.trust.address import AddressPolicy
 from skillwire.wire.fetch import is_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from starlette.types import Receive, Scope, Send
-
-    from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.model.skill import Skill
-    from skillwire.server.callable_skills import CallableSkills, GrantCache
-    from skillwire.server.execution_service import ExecutionService
-    from skillwire.server.request_bodies import Body
-    from skillwire.trust.address import AddressPolicy
-
 
 Purpose = Literal["invoke", "status", "result"]
 _PREFIX: Final = f"{EXECUTIONS}/"

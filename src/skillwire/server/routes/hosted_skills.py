@@ -10,39 +10,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Struct
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.types import ASGIApp, Scope
 
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, UsageError
+from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, State, Status, version_order
+from skillwire.model.package import Package, PackageName, PackageVersion, State, Status, version_order
 from skillwire.model.skill import FileContent
+from skillwire.registry.accounts import Actor
+from skillwire.registry.packages import PublishedVersion
+from skillwire.server.components import RegistryComponents, Services
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import READ, Problem
 from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
+from skillwire.server.routing import Route
 from skillwire.server.uploads import read_upload
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-
-    from starlette.types import ASGIApp, Scope
-
-    from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.package import Package, PackageVersion
-    from skillwire.registry.accounts import Actor
-    from skillwire.registry.packages import PublishedVersion
-    from skillwire.server.components import RegistryComponents, Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
 
 _API: Final = "/v1/skills"
 _ROWS: Final = 20

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 from urllib.parse import quote
+
+from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import (
@@ -22,11 +25,12 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.package import PackageName, Proof, Role, State, Status, read_package_name
+from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, read_package_name
 from skillwire.registry.accounts import ADMIN, Actor, NewToken, Person, require_account
 from skillwire.registry.packages import is_member
 from skillwire.server.account_pages import AccountPages
-from skillwire.server.components import Protocol
+from skillwire.server.components import Protocol, RegistryComponents, Services
+from skillwire.server.context import RequestContext
 from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import READ, Problem, ProblemError
@@ -51,17 +55,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routes.registry_uploads import UploadRoutes
-from skillwire.server.routing import Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.model.package import Package
-    from skillwire.server.components import RegistryComponents, Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
+from skillwire.server.routing import Operation, Route
 
 _ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _STATUSES: Final = (

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
 
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
-from skillwire.model.package import Role, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skillwire.model.package import Namespace, Package, PackageVersion
-    from skillwire.registry.packages import PublishedVersion
+from skillwire.model.package import Namespace, Package, PackageVersion, Role, Status
+from skillwire.registry.packages import PublishedVersion
 
 T = TypeVar("T", bound=Struct)
 

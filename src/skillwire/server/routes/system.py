@@ -9,35 +9,30 @@ public, so nothing here depends on skills that are not.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
+from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import Access
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import RESOURCE_PATH
+from skillwire.server.components import Services
+from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept
 from skillwire.server.problems import NOT_FOUND, NOT_READY
 from skillwire.server.prometheus import render_metrics
 from skillwire.server.responses import CachedResponse, json_response
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.server.search import SEARCH_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.applications import Starlette
-    from starlette.types import ASGIApp
-
-    from skillwire.folder.publish import InvalidFolder
-    from skillwire.server.components import Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Handler
 
 #: The text format of Prometheus, as its library names it.
 _PROMETHEUS: Final = "text/plain; version=1.0.0; charset=utf-8"

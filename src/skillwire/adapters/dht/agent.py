@@ -196,6 +196,7 @@ class DhtAgent:
         if self._certificates is not None:
             self._certificates.start()
         self._task = asyncio.get_running_loop().create_task(self._watch())
+        self._task.add_done_callback(_report_failure)
 
     def _open(self) -> DhtSockets:
         """Open the sockets at the port of the settings, or else the one that was kept, or else any."""
@@ -414,6 +415,12 @@ class DhtAgent:
             self._on_trouble(f"the nodes of the DHT are not kept: {error.message}")
         else:
             self._saved = state
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    """Report what ended a background task; the node goes on without it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("the DHT's background task failed", exc_info=error)
 
 
 async def find_answering(settings: LanSettings, seconds: float) -> list[str]:

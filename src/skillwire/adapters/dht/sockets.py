@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 #: Ports that are tried until one is free for both families.
 _TRIES: Final = 16
+# Linux has these; Python does not name them.
+_IPV6_ADDR_PREFERENCES: Final = 72
+_PREFER_PUBLIC: Final = 2
 
 
 class DhtSockets(UdpSockets):
@@ -57,6 +61,9 @@ class DhtSockets(UdpSockets):
                     continue
                 raise
             widen(sock)
+            if family == socket.AF_INET6 and sys.platform == "linux":
+                # Answers leave from the address that was asked, not from a temporary one.
+                sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_ADDR_PREFERENCES, _PREFER_PUBLIC)
             sock.bind((host, self.port))
             self.port = sock.getsockname()[1]
 

@@ -228,6 +228,16 @@ async def test_a_file_that_cannot_be_written_is_a_note_and_no_failure(start, mon
     assert (await agent.put(OFFER, seconds=0.5)).stored <= 1
 
 
+async def test_a_fault_in_the_background_is_logged_and_the_node_goes_on(start, monkeypatch, caplog):
+    def fail(*_):
+        raise ZeroDivisionError("a bug")
+
+    agent = await start(bind=())
+    monkeypatch.setattr(agent_module, "present_hosts", fail)
+    await eventually_async(lambda: "background task failed" in caplog.text)
+    assert (await agent.put(OFFER, seconds=0.5)).stored <= 1
+
+
 async def test_a_bootstrap_node_that_comes_later_is_found(start, unused_udp_port):
     waits = await start(("localhost", unused_udp_port))
     await eventually_async(waits._has_looked_up.is_set)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.dht_node import dht_node
 from tests.support.eventually import PATIENCE
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
@@ -438,6 +439,14 @@ SCENES: dict[str, list[Step]] = {
         Call("add REGISTRY/@team/courier --global"),
         Call("diff REGISTRY/@team/notes"),
     ],
+    "dht": [
+        Call("dht put ORIGIN/notes --capability meeting-notes --bootstrap NODE"),
+        Call("dht find --capability meeting-notes --capability badge-print --bootstrap NODE"),
+        Call("dht remove notes --bootstrap NODE"),
+        Call("dht remove notes --bootstrap NODE"),
+        Call("dht get notes --timeout 1 --bootstrap 127.0.0.1:1"),
+        Call("dht status"),
+    ],
     "completion": [Call("completion fish"), Call("completion tcsh")],
 }
 
@@ -497,6 +506,7 @@ def servers(tmp_path_factory):
         RawServer(flawed()) as other,
         Provider() as provider,
         RpcEndpoint() as endpoint,
+        dht_node(tmp_path_factory.mktemp("node")) as node,
     ):
         yield {
             "ORIGIN": address,
@@ -504,6 +514,7 @@ def servers(tmp_path_factory):
             "OFFICE": office_address,
             "REGISTRY": registry,
             "CALLED": provider.address,
+            "NODE": node,
             "ENDPOINT": endpoint.address.removesuffix("/rpc"),
         }
 

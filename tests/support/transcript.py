@@ -30,7 +30,16 @@ PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
 CTRL_C = "\x03"
 _CTRL_D = "\x04"
-_DIGITS = {"ORIGIN": "8", "FLAWED": "7", "SLOW": "6", "CALLED": "5", "ENDPOINT": "4", "REGISTRY": "3", "OFFICE": "2"}
+_DIGITS = {
+    "ORIGIN": "8",
+    "FLAWED": "7",
+    "SLOW": "6",
+    "CALLED": "5",
+    "ENDPOINT": "4",
+    "REGISTRY": "3",
+    "OFFICE": "2",
+    "NODE": "9",
+}
 _VOLATILE = [
     (re.compile(r"[0-9a-f]{64}"), lambda found: "d" * len(found[0])),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{38,40}(?![0-9a-f])"), lambda _: "c" * 40),  # of a certificate

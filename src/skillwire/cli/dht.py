@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import click
 
@@ -17,14 +17,14 @@ from skillwire.cli.output import bold, dim, output_options, print_end, success, 
 from skillwire.errors import SourceLocation, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Unpack
 
     from skillwire.adapters.dht import agent as node
     from skillwire.adapters.dht import status_file
     from skillwire.cli.documents_dht import DhtFindDocument, DhtPutDocument, DhtSkillObject, DhtStatusDocument
     from skillwire.cli.output import Output, Part
     from skillwire.client.dht import Client, Match
-    from skillwire.model.dht import DhtAnswer, DhtPut, DhtSkill, DhtStatus
+    from skillwire.model.dht import DhtAnswer, DhtPut, DhtStatus
     from skillwire.protocols.skill_discovery.dht import records
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.sources import dht as source
@@ -36,25 +36,30 @@ else:  # load sockets and cryptography
 
 _SHOWN: Final = 4  # nodes in a line of a bucket
 
-bootstrap_option = click.option(
+
+class _Entry(TypedDict):
+    """How a command gets into the DHT, and the seconds that its answer may take."""
+
+    bootstrap: tuple[str, ...]
+    discovery: str | None
+    timeout: float
+
+
+_bootstrap_option = click.option(
     "--bootstrap",
     metavar="HOST:PORT",
     multiple=True,
     help="Bootstrap node, in place of those of the settings; repeatable.",
 )
-_options = combine(
-    bootstrap_option,
-    discovery_option,
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0.1, 600),
-        default=5.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Time that the answer may take.",
-    ),
-    output_options,
+_timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that the answer may take.",
 )
+_options = combine(_bootstrap_option, discovery_option, _timeout_option, output_options)
 _capability_option = click.option(
     "--capability", "capabilities", metavar="NAME", multiple=True, callback=check_names, help="Capability; repeatable."
 )
@@ -76,15 +81,15 @@ def _settings(discovery: str | None) -> LanSettings:
     return settings
 
 
-def _client(bootstrap: Sequence[str], discovery: str | None) -> Client:
+def _client(entry: _Entry) -> Client:
     from skillwire.client.dht import Client  # noqa: PLC0415  # --help does without
 
-    return Client(bootstrap=bootstrap, settings=_settings(discovery))
+    return Client(bootstrap=entry["bootstrap"], settings=_settings(entry["discovery"]))
 
 
 @command.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="UDP port; that of the settings by default, 6881.")
-@bootstrap_option
+@_bootstrap_option
 @discovery_option
 @output_options
 def serve(*, output: Output, port: int | None, bootstrap: tuple[str, ...], discovery: str | None) -> None:
@@ -119,7 +124,7 @@ async def _serve(output: Output, settings: LanSettings) -> None:
 
 @command.command()
 @_options
-def status(*, output: Output, bootstrap: tuple[str, ...], discovery: str | None, timeout: float) -> None:
+def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
     """Show the node of this machine: nodes by distance, records, and bootstrap nodes.
 
     A running dht serve or serve --dht writes its state every two seconds. Without one, or with --bootstrap, this
@@ -127,24 +132,23 @@ def status(*, output: Output, bootstrap: tuple[str, ...], discovery: str | None,
 
     Example: skillwire dht status --json
     """
-    kept = None if bootstrap else status_file.read()
+    kept = None if entry["bootstrap"] else status_file.read()
     if kept is not None:
         process, state = kept
+        origin = f"process {process}, at {', '.join(state.addresses)}"
     else:
-        with _client(bootstrap, discovery) as client:
-            client.find_by_capability(["status"], timeout=timeout)
+        with _client(entry) as client:
+            client.find_by_capability(["status"], timeout=entry["timeout"])
             process, state = None, client.status()
+        origin = "a node that joined for this command"
     output.document(_status_document(state, process))
     output.line("node     ", bold(state.node_id), dim(f"  profile {state.profile}"))
-    if process is None:
-        output.line("source   ", warning("joined for this command: no node of this machine runs"))
-    else:
-        output.line("source   ", f"process {process}, at {', '.join(state.addresses)}")
+    output.line("source   ", origin)
     output.line("nodes    ", bold(str(state.nodes)), f" in {plural(len(state.buckets), 'bucket')}")
     for bucket in state.buckets:
         more = f", and {len(bucket.nodes) - _SHOWN} more" if len(bucket.nodes) > _SHOWN else ""
-        shown = ", ".join(bucket.nodes[:_SHOWN])
-        output.line("  ", dim(f"{bucket.prefix:>3} bits shared  "), f"{len(bucket.nodes)}  ", dim(f"{shown}{more}"))
+        nodes = dim(f"{', '.join(bucket.nodes[:_SHOWN])}{more}")
+        output.line("  ", dim(f"{bucket.prefix:>3} bits shared  "), f"{len(bucket.nodes)}  ", nodes)
     output.line("records  ", bold(str(state.held)), f" held for others, {state.held_bytes:,} bytes")
     for own in state.own:
         when = f"{ago(time.time() - own.last_put)} ago on {plural(own.stored, 'node')}" if own.last_put else "not yet"
@@ -157,15 +161,7 @@ def status(*, output: Output, bootstrap: tuple[str, ...], discovery: str | None,
 @click.argument("reference")
 @_capability_option
 @_options
-def put(
-    *,
-    output: Output,
-    reference: str,
-    capabilities: tuple[str, ...],
-    bootstrap: tuple[str, ...],
-    discovery: str | None,
-    timeout: float,
-) -> None:
+def put(*, output: Output, reference: str, capabilities: tuple[str, ...], **entry: Unpack[_Entry]) -> None:
     """Announce the published skill REFERENCE for ten minutes, signed with the key of this machine's agent.
 
     Version, digest and capabilities are read at its server; --capability replaces the latter. A server announces its
@@ -175,38 +171,27 @@ def put(
     """
     with open_client(output) as reader:
         ref = reader.show(reference).ref
-    if ref.is_local or ref.digest is None:
+    if ref.is_local or ref.digest is None or ref.version is None:
+        message = f"{ref.name} is not published at an address with a version and a digest"
         fix = "Serve it, and name its address: skillwire dht put https://example.com/NAME."
-        message = f"{ref.name} is not published at an address with a digest"
         raise UsageError("USAGE", message, place=SourceLocation(ref.origin), fix=fix)
     able = capabilities or ref.capabilities
-    offer = records.DhtOffer(
-        ref.name, ref.version or "0.0.0", "tool-skill", ref.origin, able, ref.scenes, str(ref.digest)
-    )
-    with _client(bootstrap, discovery) as client:
-        done = client.put(offer, timeout=timeout)
-    _print_put(output, ref.name, offer.version, done, "put")
+    offer = records.DhtOffer(ref.name, ref.version, "tool-skill", ref.origin, able, ref.scenes, str(ref.digest))
+    with _client(entry) as client:
+        _print_put(output, ref.name, client.put(offer, timeout=entry["timeout"]), f"put {ref.version}")
 
 
 @command.command()
 @_skill_argument
 @click.argument("capability", required=False, callback=lambda *given: given[2] and check_names(*given))
 @_options
-def get(
-    *,
-    output: Output,
-    skill_id: str,
-    capability: str | None,
-    bootstrap: tuple[str, ...],
-    discovery: str | None,
-    timeout: float,
-) -> None:
+def get(*, output: Output, skill_id: str, capability: str | None, **entry: Unpack[_Entry]) -> None:
     """Show the records of SKILL with CAPABILITY, or all records of that name.
 
     Example: skillwire dht get staff-directory org-data-read
     """
-    with _client(bootstrap, discovery) as client:
-        answer = client.get(skill_id, capability or "", timeout=timeout)
+    with _client(entry) as client:
+        answer = client.get(skill_id, capability or "", timeout=entry["timeout"])
     _print_answer(output, answer, f"{skill_id}:{capability}" if capability else skill_id)
 
 
@@ -214,15 +199,7 @@ def get(
 @_capability_option
 @click.option("--all/--any", "is_all", default=True, show_default=True, help="Skills with all capabilities, or any.")
 @_options
-def find(
-    *,
-    output: Output,
-    capabilities: tuple[str, ...],
-    is_all: bool,
-    bootstrap: tuple[str, ...],
-    discovery: str | None,
-    timeout: float,
-) -> None:
+def find(*, output: Output, capabilities: tuple[str, ...], is_all: bool, **entry: Unpack[_Entry]) -> None:
     """Find skills by capability; every capability is looked up.
 
     Example: skillwire dht find --capability org-data-read --capability user-auth --any
@@ -231,8 +208,8 @@ def find(
         fix = "Name one: skillwire dht find --capability org-data-read."
         raise UsageError("USAGE", "no capability is named", fix=fix)
     match: Match = "all" if is_all else "any"
-    with _client(bootstrap, discovery) as client:
-        answer = client.find_by_capability(capabilities, match=match, timeout=timeout)
+    with _client(entry) as client:
+        answer = client.find_by_capability(capabilities, match=match, timeout=entry["timeout"])
     _print_answer(output, answer, (" and " if is_all else " or ").join(capabilities))
 
 
@@ -240,94 +217,76 @@ def find(
 @_skill_argument
 @_capability_option
 @_options
-def remove(
-    *,
-    output: Output,
-    skill_id: str,
-    capabilities: tuple[str, ...],
-    bootstrap: tuple[str, ...],
-    discovery: str | None,
-    timeout: float,
-) -> None:
+def remove(*, output: Output, skill_id: str, capabilities: tuple[str, ...], **entry: Unpack[_Entry]) -> None:
     """Remove this machine's record of SKILL, by a signed tombstone that outlives it.
 
     Its capabilities are those of the record; --capability names others.
 
     Example: skillwire dht remove staff-directory
     """
-    with _client(bootstrap, discovery) as client:
-        done = client.remove(skill_id, capabilities, timeout=timeout)
-    _print_put(output, skill_id, "", done, "removed")
+    with _client(entry) as client:
+        _print_put(output, skill_id, client.remove(skill_id, capabilities, timeout=entry["timeout"]), "removed")
 
 
 @command.command()
 @click.argument("address", metavar="HOST:PORT")
 @_options
-def ping(*, output: Output, address: str, bootstrap: tuple[str, ...], discovery: str | None, timeout: float) -> None:
+def ping(*, output: Output, address: str, **entry: Unpack[_Entry]) -> None:
     """Ask the node at HOST:PORT for its certificate; show its id, agent, trust and round trip.
 
     Example: skillwire dht ping dht1.example.com:6881
     """
     place = source.read_node(address)
-    with _client(bootstrap or (address,), discovery) as client:
-        pong = client.ping(*place, timeout=timeout)
-    milliseconds = pong.seconds * 1000
+    with _client({**entry, "bootstrap": entry["bootstrap"] or (address,)}) as client:
+        pong = client.ping(*place, timeout=entry["timeout"])
     output.document(cast("Any", {"schema": "skillwire/dht-ping/1", "address": address, **pong._asdict()}))
     trust = success(pong.trust) if pong.trust == "verified" else warning(pong.trust)
-    output.line(bold(pong.agent_id), f"  {milliseconds:.1f} ms  ", trust, dim(f"  node {pong.node_id}"))
+    output.line(bold(pong.agent_id), f"  {pong.seconds * 1000:.1f} ms  ", trust, dim(f"  node {pong.node_id}"))
 
 
 def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
     if not answer.skills:
         raise source.not_offered(wanted, [answer])
+    rows, now = list[list["Part"]](), time.time()
+    for skill in answer.skills:
+        trust = success(skill.trust) if skill.trust == "verified" else warning(skill.trust)
+        facts = (dim(skill.version), trust, dim(f"{ago(now - skill.announced)} ago"), dim(skill.agent_id))
+        rows.append([bold(skill.skill_id), *facts, skill.endpoint, ", ".join(skill.capabilities)])
     document: DhtFindDocument = {
         "schema": "skillwire/dht-find/1",
-        "skills": [_skill_object(skill) for skill in answer.skills],
+        "skills": [cast("DhtSkillObject", skill._asdict()) for skill in answer.skills],
         "asked": answer.asked,
         "unanswered": list(answer.unanswered),
         "keys_without_answer": list(answer.keys_without_answer),
         "seconds": round(answer.seconds, 3),
     }
     output.document(document)
-    output.table(_row(skill) for skill in answer.skills)
+    output.table(rows)
     output.note(dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds:.1f} s{source.unreached([answer])}"))
 
 
-def _row(skill: DhtSkill) -> list[Part]:
-    trust = success(skill.trust) if skill.trust == "verified" else warning(skill.trust)
-    age = dim(f"{ago(time.time() - skill.announced)} ago")
-    able = ", ".join(skill.capabilities)
-    return [bold(skill.skill_id), dim(skill.version), trust, age, dim(skill.agent_id), skill.endpoint, able]
-
-
-def _skill_object(skill: DhtSkill) -> DhtSkillObject:
-    facts = {**skill._asdict(), "capabilities": list(skill.capabilities), "scenes": list(skill.scenes)}
-    return cast("DhtSkillObject", facts)
-
-
-def _print_put(output: Output, skill_id: str, version: str, done: DhtPut, verb: str) -> None:
+def _print_put(output: Output, skill_id: str, done: DhtPut, what: str) -> None:
     document: DhtPutDocument = {
         "schema": "skillwire/dht-put/1",
         "skill_id": skill_id,
-        "removed": verb == "removed",
+        "removed": what == "removed",
         "stored": done.stored,
         "unanswered": list(done.unanswered),
         "seconds": round(done.seconds, 3),
     }
     output.document(document)
-    output.line(success(f"{verb} "), bold(skill_id), f" {version}".rstrip(), f"  on {plural(done.stored, 'node')}")
+    verb, _, version = what.partition(" ")
+    output.line(success(verb), " ", bold(skill_id), f" {version}".rstrip(), f"  on {plural(done.stored, 'node')}")
     if missing := source.unreached([done]):
         output.note(dim(missing.removeprefix("; ")))
 
 
 def _status_document(state: DhtStatus, process: int | None) -> DhtStatusDocument:
-    document = {
-        **state._asdict(),
+    more = {
         "schema": "skillwire/dht-status/1",
         "process": process,
-        "addresses": list(state.addresses),
-        "buckets": [{"prefix": one.prefix, "nodes": list(one.nodes)} for one in state.buckets],
+        "buckets": [one._asdict() for one in state.buckets],
         "own": [one._asdict() for one in state.own],
         "bootstrap": [{"address": address, "answers": answers} for address, answers in state.bootstrap],
     }
-    return cast("DhtStatusDocument", document)
+    return cast("DhtStatusDocument", {**state._asdict(), **more})

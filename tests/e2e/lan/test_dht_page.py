@@ -1,17 +1,16 @@
 """The page about the DHT is what happens on one machine: a bootstrap node, a provider, and a consumer."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.dht_node import NODE as NODE_LINE
+from tests.support.dht_node import port_in, running
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.pages import boxes, check, examples, play
@@ -20,29 +19,6 @@ PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "topics" / "dht.md"
 UNIT = PROJECT / "examples" / "dht" / "skillwire-dht.service"
 NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
-
-
-@contextmanager
-def running(home, *arguments):
-    """Run a command with a home of its own; give what it has printed, and end it."""
-    log = home / "log"
-    home.mkdir(exist_ok=True)
-    with log.open("w") as written:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "skillwire", *map(str, arguments)],
-            env={**os.environ, "SKILLWIRE_HOME": str(home)}, stdout=written, stderr=written,
-        )  # fmt: skip
-    try:
-        yield log.read_text
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(PATIENCE)
-    assert code == 0, log.read_text()
-
-
-def port_in(text, before):
-    found = re.search(rf"{before}(\d+)", text)
-    return found[1] if found else ""
 
 
 @pytest.mark.timeout(240)
@@ -72,12 +48,11 @@ def test_the_page_is_what_happens(tmp_path):
         check([(title, shown, "".join(lines))], 1)
 
     with running(tmp_path / "node", "dht", "serve", "--port", "0") as said:
-        node = eventually(lambda: port_in(said(), r"node \w+ at [\d.]+:"))
+        node = port_in(said, NODE_LINE)
         ended_with("node", said, {node: "6881"})
         provider, consumer = home("provider", node=node), home("consumer", node=node)
         with running(provider, "serve", skills, "--dht", "--host", "127.0.0.1", "--port", "0") as log:
-            server = eventually(lambda: port_in(log(), r"http://127\.0\.0\.1:"))
-            own = eventually(lambda: port_in(log(), "in the DHT .*port="), what=log)
+            server, own = port_in(log, r"http://127\.0\.0\.1:"), port_in(log, "in the DHT .*port=")
             ended_with("provider", lambda: re.sub(r"\x1b\[\d*m", "", log()), {server: "8000", own: "6882"})
             addresses = {NODE: f"127.0.0.1:{node}", SERVER: f"127.0.0.1:{server}"}
             asked = ("dht", "get", "staff-directory", "--bootstrap", addresses[NODE], "--json")

@@ -107,7 +107,7 @@ def test_put_announces_what_its_server_publishes(node, told, monkeypatch):
 def test_a_folder_is_no_address(node, told, tmp_path):
     write_skill(tmp_path, "notes")
     result = told("put", "./notes", *ENTRY, status=2)
-    assert "notes is not published at an address with a digest" in result.err
+    assert "notes is not published at an address with a version and a digest" in result.err
     assert node.asked == []
 
 
@@ -131,7 +131,7 @@ class TestStatus:
     def test_without_a_node_here_the_command_joins_and_says_so(self, told):
         lines = told("status", *ENTRY).out.splitlines()
         assert lines[0] == f"node     {OWN_KEY}  profile open"
-        assert lines[1] == "source   joined for this command: no node of this machine runs"
+        assert lines[1] == "source   a node that joined for this command"
         assert "nodes    3 in 1 bucket" in lines
         assert "records  12 held for others, 9,600 bytes" in lines
         assert "put      notes 1.0.0  1 min ago on 3 nodes" in lines

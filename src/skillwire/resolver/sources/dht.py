@@ -123,7 +123,8 @@ def silent(settings: DhtSettings, seconds: float) -> FetchError:
 def not_offered(wanted: str, answers: Sequence[DhtAnswer]) -> NotFoundError:
     """Return the error for a skill that no record offers, with what was not reached."""
     asked = max(answer.asked for answer in answers)
-    message = f"no skill in the DHT offers {wanted}, or has this name: {asked} nodes answered{unreached(answers)}"
+    nodes = f"{asked} node{'' if asked == 1 else 's'} answered{unreached(answers)}"
+    message = f"no skill in the DHT offers {wanted}, or has this name: {nodes}"
     return NotFoundError("DISC_002", message)
 
 

@@ -32,6 +32,7 @@ def dht_skill(skill_id="staff-directory", number=1, **facts):
 class FakeDhtAgent:
     """Stands in for :class:`skillwire.adapters.dht.agent.DhtAgent`; ``nodes`` answer, ``silent`` do not."""
 
+    key_id = OWN_KEY
     settings: Any = None  # that the command gave
 
     def __init__(self, *skills, nodes=3, silent=(), keys_without_answer=()):

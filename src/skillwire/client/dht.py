@@ -177,7 +177,7 @@ async def _remove(settings: DhtSettings, skill_id: str, names: Names, seconds: f
     capabilities = checked_names("capabilities", names)
     if not capabilities:
         answer = await _get(settings, skill_id, "", seconds, agent)
-        own = [one for one in answer.skills if one.key_id == agent.status().node_id]
+        own = [one for one in answer.skills if one.key_id == agent.key_id]
         if not own:
             message = f"the DHT has no record of {skill_id} that is signed with this machine's key"
             raise NotFoundError("DISC_002", message, fix=f"List the records: skillwire dht get {skill_id}.")

@@ -38,7 +38,7 @@ from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, D
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
-from skillwire.protocols.skill_discovery.dht.records import sign_record
+from skillwire.protocols.skill_discovery.dht.records import own_id, sign_record
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Standing
 from skillwire.protocols.skill_discovery.node import Role
@@ -157,6 +157,11 @@ class DhtAgent:
     def id(self) -> str:
         """The node's id, hexadecimal."""
         return self.node.id.hex()
+
+    @property
+    def key_id(self) -> str:
+        """The id with which it signs records, hexadecimal; a client's node has another one."""
+        return own_id(self._own.identity, self.agent_id).hex()
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ while nodes leave; this also refreshes the table. Spec: SDP §6, §10; specs §3
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,7 +34,6 @@ from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile
-from skillwire.trust.ecdsa import public_key_of
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
@@ -87,11 +85,8 @@ class Peers:
         contacts: Iterable[Contact],
         on_return: Callable[[Moment], None],
     ) -> None:
-        certificate = identity.certificate
-        if is_client:  # a node with the same key may run on this machine
-            self.id = random.randbytes(32)
-        else:
-            self.id = hashlib.sha256(public_key_of(certificate)).digest() if certificate else records.group_id(agent_id)
+        # A node with a client's key may run on this machine.
+        self.id = random.randbytes(32) if is_client else records.own_id(identity, agent_id)
         self.number = int.from_bytes(self.id, "big")
         self.requests = Requests(self.id, CLIENT if is_client else 0, random, self._settled)
         self.tables = Table(self.id, settings.k), Table(self.id, settings.k)

@@ -27,6 +27,7 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.dht.keys import keys_of
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.trust.ecdsa import public_key_of
 
 if TYPE_CHECKING:
     from skillwire.model.execution import Moment
@@ -211,6 +212,12 @@ def is_signed(judgement: Judgement, text: bytes, signature: bytes) -> bool:
 def signer_id(judgement: Judgement, agent_id: str) -> bytes:
     """Return the id of a signer: SHA-256 of its public key; with a group key, which all share, of its name."""
     return judgement.key.digest or group_id(agent_id)
+
+
+def own_id(identity: Identity, agent_id: str) -> bytes:
+    """Return the id with which an identity signs, as :func:`signer_id`."""
+    certificate = identity.certificate
+    return hashlib.sha256(public_key_of(certificate)).digest() if certificate else group_id(agent_id)
 
 
 def group_id(agent_id: str) -> bytes:

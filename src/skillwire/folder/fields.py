@@ -265,7 +265,7 @@ class Fields:
         try:
             return check(value)
         except ValidationError as error:
-            self.refuse(error.code, error.message, key)
+            self.refuse(error.code, error.message, key, fix=error.fix)
             return None
 
     def _refuse(self, message: str, key: str) -> None:

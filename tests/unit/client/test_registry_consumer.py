@@ -415,9 +415,9 @@ class TestRequirements:
 
     @pytest.mark.parametrize("dry_run", [True, False])
     async def test_publishing_warns_about_requirements_that_nothing_meets(self, consumer, dry_run, tmp_path):
-        await consumer.publish("secret", "1.0.0", access="private")
-        met = ("notes@~1.2", "acme/notes", "other.example/far", "capability:x", "acme/secret")
-        unmet = ("notes@^3", "nothing", "acme/none@1.0.0")
+        await consumer.publish("secret", "1.0.0", access="private", capabilities=("text",))
+        met = ("notes@~1.2", "acme/notes", "other.example/far", "capability:text@^1", "acme/secret")
+        unmet = ("notes@^3", "nothing", "acme/none@1.0.0", "capability:text@^2", "capability:none")
         write_skill(tmp_path / "mine", "diary", {"skill.toml": f"requires = {json.dumps([*met, *unmet])}\n"})
         consumer.client.set_token(ORIGIN, consumer.site.tokens["acme"])
         registry = consumer.client.registry(ORIGIN)

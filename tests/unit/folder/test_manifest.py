@@ -160,6 +160,21 @@ def test_all_broken_rules_are_said_at_once():
     assert manifest.network == ("https://a.com",)
 
 
+@pytest.mark.parametrize(
+    ("requirement", "code", "fix"),
+    [
+        ("Bad Name", "FIELD", 'Write "name"'),
+        ("capability:", "FIELD", 'Write "name"'),
+        ("notes@", "FIELD", 'Write "name"'),
+        ("notes@^^1", "VERSION_RANGE", "Write comparisons"),
+    ],
+)
+def test_a_malformed_requirement_is_refused_with_its_place_and_fix(requirement, code, fix):
+    manifest, [flaw] = read_manifest(f'version = "1.0.0"\nrequires = ["fine", "{requirement}"]\n'.encode())
+    assert (flaw.code, str(flaw.place), manifest.requires) == (code, "skill.toml:2:1", ("fine",))
+    assert flaw.fix.startswith(fix)
+
+
 def test_what_is_not_toml_is_a_decode_error():
     with pytest.raises(DecodeError, match="TOML_SYNTAX"):
         read_manifest(b"name = ")

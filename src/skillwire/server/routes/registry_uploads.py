@@ -7,11 +7,15 @@ before. ``PATCH`` writes at ``Upload-Offset``, which is how far it came. A compl
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import UsageError
 from skillwire.model.digest import Digest
+from skillwire.registry.skill_center import unmet_capabilities
+from skillwire.server.problems import ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import (
@@ -110,7 +114,13 @@ class UploadRoutes:
         query = read_query(context)
         version, dry_run = query.get("version", ""), query.get("dry_run", "0") != "0"
         made = await self._publications.publish(actor, read, uploaded, version=version, dry_run=dry_run)
-        return messages.publication_object(made, await self._registry.unmet(principal_of(context), made.version.skill))
+        skill = made.version.skill
+        unmet = await self._registry.unmet(principal_of(context), skill)
+        if skill.requires:
+            with suppress(ProblemError):  # the catalog is still being loaded
+                usable = (await context.load()).listed_usable.skills
+                unmet += await asyncio.to_thread(unmet_capabilities, usable, skill.requires)
+        return messages.publication_object(made, unmet)
 
     async def begin(self, context: RequestContext) -> ASGIApp:
         """Start an upload, or find a started one."""

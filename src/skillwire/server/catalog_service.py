@@ -28,6 +28,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -40,7 +41,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes, log_templates
-from skillwire.server.revision import ListedSkills, Superseded, make_revision
+from skillwire.server.revision import ListedSkills, Superseded, make_indexes, make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ _POLL: Final = 2.0
 _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
+#: So many skills are served before their indexes are compressed.
+_MANY: Final = 2_000
 #: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
 #: pushes share a revision, and one of 50,000 skills takes 2 s.
 _PUSH_PAUSES: Final = 9
@@ -421,6 +424,7 @@ class CatalogService:
         self._known, self._reported = listed.known, reported
         newly_listed = listed.usable.changes_since(self._listed)
         self._listed = listed.usable
+        before = self.current.prepared if self.current is not None and len(skills) >= _MANY else None
         revision = make_revision(
             Catalog(self._number, everything),
             Catalog(self._public_number, known),
@@ -430,6 +434,7 @@ class CatalogService:
             base_url=self._base_url,
             superseded=self._superseded,
             broken=broken,
+            indexes=before,
         )
         for prepare in self.prepares:
             try:
@@ -442,6 +447,8 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
+        if revision.prepared is before:
+            self.current = replace(revision, prepared=make_indexes(revision.site))
         self._all = everything
         logged, news = (everything, whole) if self._logs_all else (skills, changes)
         log_changes(self._log, self._number, len(logged), news)

@@ -31,6 +31,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from weakref import ref
 
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -46,6 +47,7 @@ from skillwire.server.search import DETAILS, SEARCH_PATH
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from skillwire.server.app import Application
     from skillwire.server.components import Services
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from skillwire.server.middleware import RequestLog
     from skillwire.server.problems import Problem
     from skillwire.server.responses import WireResponse
+    from skillwire.server.revision import Revision
 
     Client = tuple[str, int] | None
 
@@ -95,7 +98,7 @@ class FastPath:
         self._connections = 0
         self.refused = 0
         self._addresses: Counter[str] = Counter()
-        self._number = 0  # of the revision that the heads belong to
+        self._revision: Callable[[], Revision | None] = lambda: None  # that the heads belong to
         self._heads: dict[bytes, _Known] = {}
 
     def connect(self, client: Client, most: int) -> str | None:
@@ -150,8 +153,8 @@ class FastPath:
         known = _Known(response, method.decode("ascii"), path.partition("?")[0], "index" if index else "service")
         # An index is one body for all heads; other bodies are kept within the bound of their own cache alone.
         if (index or not response.body) and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
-            if revision.number != self._number:
-                self._number = revision.number
+            if revision is not self._revision():
+                self._revision = ref(revision)
                 self._heads.clear()
             if len(self._heads) >= limits.SERVER_REMEMBERED_HEADS:
                 del self._heads[next(iter(self._heads))]
@@ -162,7 +165,7 @@ class FastPath:
     def respond_again(self, head: bytes, client: Client) -> WireResponse | None:
         """Return the response to a request that :meth:`respond` answered before, byte for byte."""
         revision = self._catalog.current
-        if revision is None or revision.number != self._number:
+        if revision is None or revision is not self._revision():
             return None
         started = time.perf_counter()
         known = self._heads.get(head)

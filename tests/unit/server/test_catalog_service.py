@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import json
 import os
 import shutil
 import sqlite3
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.support.publishing import write_skill
-from tests.support.sites import Published
+from tests.support.sites import INDEX, Published
 
 from skillwire import limits
 from skillwire.adapters.files import loading
@@ -112,6 +113,22 @@ def test_what_was_added_changed_and_removed_is_what_the_next_revision_says(publi
     assert published.look([str(one / "SKILL.md"), str(two)]).number == 3
     assert published.names == ["one"]
     assert published.description("one") == "Does something else."
+
+
+def test_many_skills_are_served_before_their_indexes_are_made(published, monkeypatch):
+    monkeypatch.setattr("skillwire.server.catalog_service._MANY", 1)
+    write_skill(published.skills, "one")
+    first = published.look()
+    served = []
+    published.publication.follows.append(served.append)
+    write_skill(published.skills, "two")
+    second = published.look()
+    [early] = served
+    assert early.prepared is first.prepared
+    assert list(early.site.names) == ["one", "two"]
+    assert (early.number, early.public_view) == (second.number, second.public_view)
+    found = second.prepared[INDEX].ready(b"GET", [])
+    assert [entry["name"] for entry in json.loads(found.body)["skills"]] == ["one", "two"]
 
 
 def test_nothing_new_makes_no_revision_and_loads_nothing(published, settle):

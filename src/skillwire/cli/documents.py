@@ -121,8 +121,15 @@ class LanSkillObject(TypedDict):
     stale: Annotated[bool, "Whether a network problem is suspected instead of a skill failure"]
 
 
+class StateObject(TypedDict):
+    status: Annotated[Literal["active", "deprecated", "yanked", "quarantined"], "Status of the version"]
+    reason: Annotated[str, "Reason of the status; empty for none"]
+    successor: Annotated[str, "Skill to use instead; empty for none"]
+
+
 class FindHit(RefObject):
     score: Annotated[float, "Higher is better"]
+    state: NotRequired[Annotated[StateObject, "State of its version, if it is not active"]]
     lan: NotRequired[Annotated[LanSkillObject, "With --lan: local network fields"]]
 
 
@@ -143,10 +150,7 @@ class FileObject(TypedDict):
 ArtifactType = Literal["skill-md", "archive", "files", "folder", "git", "none"]
 
 
-class ReleaseObject(VersionObject):
-    status: Annotated[Literal["active", "deprecated", "yanked", "quarantined"], "Status of the version"]
-    reason: Annotated[str, "Reason of the status; empty for none"]
-    successor: Annotated[str, "Skill to use instead; empty for none"]
+class ReleaseObject(VersionObject, StateObject):
     published_at: Annotated[str | None, "RFC 3339 in UTC; null if unknown"]
     published_by: Annotated[str, "Account; empty if unknown"]
 

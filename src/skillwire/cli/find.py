@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -187,5 +187,7 @@ def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
 
 
 def _hit(ref: SkillRef, score: float) -> FindHit:
-    more = {} if ref.lan is None else {"lan": lan_object(ref.lan)}
+    more: dict[str, Any] = {} if ref.lan is None else {"lan": lan_object(ref.lan)}
+    if ref.release is not None and ref.release.status != "active":
+        more["state"] = {"status": ref.release.status, "reason": ref.release.reason, "successor": ref.release.successor}
     return cast("FindHit", {**ref_object(ref), "score": round(score, 3), **more})

@@ -95,3 +95,15 @@ def test_without_a_script_and_by_keyboard_versions_are_compared(visit, registry)
     page.get_by_role("link", name="ann", exact=True).click()
     assert page.get_by_text("Proven by a DNS record of example.com").is_visible()
     assert page.get_by_text("secret").count() == 0
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_the_console_is_linked_on_every_screen(visit, registry, width):
+    root, _ = registry
+    page = visit(PACKAGE, root=root, width=width)
+    links = page.get_by_label("Site").get_by_role("link")
+    shown = [link.inner_text() for link in links.all() if link.is_visible()]
+    index = [] if width < 600 else ["Index for agents"]
+    assert shown == ["All skills", "Publishers", *index, "Console", "Account"]
+    page.get_by_role("link", name="Console").click()
+    page.wait_for_url("**/login?next=*")

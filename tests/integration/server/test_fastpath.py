@@ -14,6 +14,7 @@ from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.server import create_app
+from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.run import fit_connections, is_local
 
@@ -201,6 +202,33 @@ async def test_proxies_that_name_their_clients_have_no_share(tmp_path):
     connections = Connections(create_app([tmp_path], configuration=configuration), limit_concurrency=17)
     assert not any(connections("192.0.2.7")[1].closed for _ in range(16))
     connections.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "statuses"), [("192.0.2.7", [b"200"] * 3 + [b"429"] * 2), ("127.0.0.1", [b"200"] * 5)]
+)
+async def test_a_registry_limits_an_address_by_default_also_for_known_requests(
+    tmp_path, monkeypatch, address, statuses
+):
+    monkeypatch.setattr("skillwire.server.auth.authentication._REGISTRY", RateLimit(1, 3))
+    write_skill(tmp_path / "skills", "notes")
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False, registry=True)
+    await application.startup()
+    await application.catalog.first(20)
+    connections = Connections(application)
+    try:
+        connection, transport = connections(address)
+        for number in range(len(statuses)):
+            connection.data_received(INDEX)
+            await eventually_async(
+                lambda so_far=number: transport.written.count(b"HTTP/1.1 ") > so_far and connection._is_free()
+            )
+        parts = transport.written.split(b"HTTP/1.1 ")[1:]
+        assert [part[:3] for part in parts] == statuses
+        assert [b"ratelimit-remaining: " in part.lower() for part in parts] == [address != "127.0.0.1"] * len(parts)
+    finally:
+        connections.close()
+        await application.shutdown()
 
 
 LOCAL = INDEX.replace(b"Host: x", b"Host: localhost:8000")

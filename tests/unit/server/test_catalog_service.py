@@ -25,7 +25,7 @@ from skillwire.folder.publish import prepare
 from skillwire.model.access import Principal
 from skillwire.model.search import SearchQuery
 from skillwire.server.catalog_service import keep_what_is_loaded
-from skillwire.server.revision import make_access_view
+from skillwire.server.revision import Revision, make_access_view
 
 
 class Knot:
@@ -119,7 +119,7 @@ def test_many_skills_are_served_before_their_indexes_are_made(published, monkeyp
     monkeypatch.setattr("skillwire.server.catalog_service._MANY", 1)
     write_skill(published.skills, "one")
     first = published.look()
-    served = []
+    served: list[Revision] = []
     published.publication.follows.append(served.append)
     write_skill(published.skills, "two")
     second = published.look()

@@ -79,6 +79,8 @@ async def test_a_name_at_the_root_is_never_handed_on(tmp_path, status):
 async def test_a_private_package_takes_no_name_and_gets_none_by_becoming_public(tmp_path):
     site = await make_site(tmp_path)
     await site.publish("zeta", skill_archive(text="Hidden.\n", skill_toml='access = "private"\n'))
+    site.look()
+    assert (await ids(site), await ids(site, "zeta")) == ([], ["notes"])  # members have it until the name is owned
     await site.publish("acme", skill_archive(text="Open.\n"))
     site.look()
     assert (await ids(site), await ids(site, "zeta")) == (["notes"], ["notes", "zeta.notes"])

@@ -11,7 +11,8 @@ mount point of a volume is once the volume is gone.
 The packages of a registry are published beside the folders: what a folder publishes goes before them, and of two
 packages with one name, the one that owns it, whether or not it is still served. The other ones are namespaced: lists of
 packages have them as ``namespace/name``, with the skillId ``namespace.name``. A private package owns no name and goes
-behind all others, so that it neither hides one of another namespace nor is revealed by its absence.
+behind all others, so that it neither hides one of another namespace nor is revealed by its absence; its members have it
+by a name that nothing owns, since the Skills Protocol and MCP know no namespaces.
 
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from skillwire.ports import PackageStore
     from skillwire.registry.tokens import Issued, Tokens
 
-#: What a token may be allowed in a registry: to read what is not public, to publish, and everything of its account.
+#: What a token may be allowed in a registry: to read what is not public, to publish, and everything of its account; all
+#: three are the scopes of a token for everything.
 READ: Final = "read"
 PUBLISH: Final = "publish"
 ADMIN: Final = "admin"
@@ -32,11 +33,10 @@ REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
 #: What a scope begins with that limits a token to one namespace.
 NAMESPACE_SCOPE: Final = "namespace:"
 _CODE_BYTES: Final = 16
-#: The scopes of a token for everything, and the name of the tokens that sessions of people are of: no other one has it.
-EVERYTHING: Final = (READ, PUBLISH, ADMIN)
+#: The name of the tokens that sessions of people are of: no other one has it.
 _SESSION: Final = "browser sign-in"
 #: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
-_GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: EVERYTHING}
+_GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
 
 
 class Actor(NamedTuple):
@@ -150,7 +150,9 @@ class Accounts:
         change = actor.change(now, "account.create", actor.account, operator=True)
         if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
             raise _name_conflict(actor.account)
-        return await self._tokens().issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
+        return await self._tokens().issue(
+            f"{actor.account} (first operator)", scopes=REGISTRY_SCOPES, account=actor.account
+        )
 
     async def issue_to_operator(self, actor: Actor) -> Issued:
         """Return a new token for everything of the actor's account, an operator, whom the server's machine admits.
@@ -162,9 +164,9 @@ class Accounts:
             fix = "Name an operator of this registry; the audit log has them under account.create."
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no operator {ascii(actor.account)[:80]}", fix=fix)
         issued = await self._tokens().issue(
-            f"{actor.account} (made on the server)", scopes=EVERYTHING, account=actor.account
+            f"{actor.account} (made on the server)", scopes=REGISTRY_SCOPES, account=actor.account
         )
-        details = {"id": issued.token.token_id, "scopes": sorted(EVERYTHING), "on": "the server"}
+        details = {"id": issued.token.token_id, "scopes": sorted(REGISTRY_SCOPES), "on": "the server"}
         await self._record(actor, "token.create", actor.account, **details)
         return issued
 
@@ -234,7 +236,7 @@ class Accounts:
             return None
         tokens, lifetime = self._tokens(), float(limits.CONSOLE_SESSION_SECONDS)
         await tokens.forget_ended(_SESSION, kept=lifetime)
-        issued = await tokens.issue(_SESSION, scopes=EVERYTHING, expires_in=lifetime, account=account.name)
+        issued = await tokens.issue(_SESSION, scopes=REGISTRY_SCOPES, expires_in=lifetime, account=account.name)
         actor = Actor(account.name, address=address, request_id=request_id)
         await self._record(actor, "account.sign-in", account.name, id=issued.token.token_id, issuer=person.issuer)
         return issued.token

@@ -9,12 +9,12 @@ from tests.support.memory_stores import MemoryTokens
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, AuditEntry, Change, Namespace
-from skillwire.registry.accounts import EVERYTHING, Accounts, Actor, Person
+from skillwire.registry.accounts import REGISTRY_SCOPES, Accounts, Actor, Person
 from skillwire.registry.audit import chain_digest, verify_entries
 from skillwire.registry.tokens import Tokens
 
 ANN = Person("https://id.example", "42")
-ROOT = Actor("root", frozenset(EVERYTHING), is_operator=True, address="192.0.2.7", request_id="r-1")
+ROOT = Actor("root", frozenset(REGISTRY_SCOPES), is_operator=True, address="192.0.2.7", request_id="r-1")
 
 
 class Registry:
@@ -38,7 +38,7 @@ async def test_a_person_makes_one_account_and_signs_in_to_it(registry):
     assert await registry.accounts.sign_in(ANN, "192.0.2.7", "r-1") is None
     await registry.accounts.make_account(ANN, "ann", "192.0.2.7", "r-1")
     token = await registry.accounts.sign_in(ANN, "192.0.2.7", "r-2")
-    assert (token.account, token.scopes) == ("ann", set(EVERYTHING))
+    assert (token.account, token.scopes) == ("ann", set(REGISTRY_SCOPES))
     assert token.expires == registry.now + limits.CONSOLE_SESSION_SECONDS
     with pytest.raises(ConflictError):
         await registry.accounts.make_account(ANN, "ann2", "192.0.2.7", "r-3")
@@ -110,7 +110,7 @@ async def test_an_operator_gets_a_new_token_on_the_server(registry):
         with pytest.raises(NotFoundError, match="there is no operator"):
             await registry.accounts.issue_to_operator(Actor(other))
     issued = await registry.accounts.issue_to_operator(Actor("ann"))
-    assert (issued.token.account, issued.token.scopes) == ("ann", set(EVERYTHING))
+    assert (issued.token.account, issued.token.scopes) == ("ann", set(REGISTRY_SCOPES))
     [made] = await registry.packages.audit(2, 9)
     assert (made.change.action, made.change.target, made.change.details["on"]) == ("token.create", "ann", "the server")
     assert made.change.details["id"] == issued.token.token_id

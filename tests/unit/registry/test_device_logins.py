@@ -7,7 +7,7 @@ from tests.support.memory_stores import MemoryDeviceLogins, MemoryTokens
 from skillwire import limits
 from skillwire.errors import NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, Change
-from skillwire.registry.accounts import EVERYTHING, Actor
+from skillwire.registry.accounts import REGISTRY_SCOPES, Actor
 from skillwire.registry.audit import verify_entries
 from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.tokens import Tokens
@@ -23,7 +23,7 @@ class World:
         self.logins = DeviceLogins(self.store, self.packages, lambda: self.tokens, lambda: self.now)
 
     async def actor(self, *scopes):
-        scopes = scopes or EVERYTHING
+        scopes = scopes or REGISTRY_SCOPES
         await self.packages.add_account(Account("ann", 1.0), Change(1.0, "ann", "account.create", "ann"))
         issued = await self.tokens.issue("own", scopes=scopes, account="ann")
         return Actor("ann", frozenset(scopes), False, "198.51.100.1", "r-1", issued.token.token_id)
@@ -84,7 +84,7 @@ async def test_a_refused_program_gets_none(world):
     assert len(await world.tokens.all()) == 1
 
 
-@pytest.mark.parametrize("scopes", [("read",), EVERYTHING])
+@pytest.mark.parametrize("scopes", [("read",), REGISTRY_SCOPES])
 async def test_what_a_token_with_an_end_approved_ends_with_it_and_that_of_a_session_does_not(world, scopes):
     for name in ("short", "browser sign-in"):
         codes, ann = await world.begin("read"), await world.actor(*scopes)
@@ -144,11 +144,11 @@ async def test_no_code_stands_in_the_store(world):
 @pytest.mark.parametrize(
     ("own", "asked", "granted", "error"),
     [
-        (EVERYTHING, ("read",), ("publish",), UsageError),
-        (EVERYTHING, ("read", "namespace:acme"), ("read",), UsageError),
-        (EVERYTHING, ("read", "namespace:acme"), ("read", "namespace:other"), UsageError),
-        (EVERYTHING, ("read",), (), UsageError),
-        (EVERYTHING, ("read",), ("namespace:acme",), UsageError),
+        (REGISTRY_SCOPES, ("read",), ("publish",), UsageError),
+        (REGISTRY_SCOPES, ("read", "namespace:acme"), ("read",), UsageError),
+        (REGISTRY_SCOPES, ("read", "namespace:acme"), ("read", "namespace:other"), UsageError),
+        (REGISTRY_SCOPES, ("read",), (), UsageError),
+        (REGISTRY_SCOPES, ("read",), ("namespace:acme",), UsageError),
         (("read",), ("read", "publish"), ("publish",), TrustError),
         (("read", "publish"), ("publish", "admin"), ("admin",), TrustError),
         (("publish", "namespace:acme"), ("publish",), ("publish",), TrustError),

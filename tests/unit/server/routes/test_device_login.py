@@ -8,7 +8,7 @@ from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite
 
 from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_tokens
-from skillwire.registry.accounts import EVERYTHING, Actor
+from skillwire.registry.accounts import REGISTRY_SCOPES, Actor
 from skillwire.server import create_app
 from skillwire.wire.exchange import HttpResponse
 
@@ -43,7 +43,7 @@ async def poll(site, codes, wait=5.0, **more):
 
 async def approve(site, codes, *scopes, lifetime=None):
     token = (await site.application.services.authentication.tokens().all("ann"))[0]
-    actor = Actor("ann", frozenset(EVERYTHING), token_id=token.token_id)
+    actor = Actor("ann", frozenset(REGISTRY_SCOPES), token_id=token.token_id)
     await site.parts.device_logins.approve(actor, codes["user_code"], scopes, lifetime)
 
 

@@ -6,12 +6,13 @@ A page is prose with generated blocks between markers::
     ...
     <!-- end of generated -->
 
-Only the text between the markers is replaced; people write the rest. Conversely, ``skillwire explain`` shows parts of
-the pages (the sections of the codes, the examples of the lint rules), so these are written into the package.
-``--check`` changes none of these pages and fails when one is stale.
+Only the text between the markers is replaced; people write the rest. ``skillwire explain`` shows the sections of the
+codes and the examples of the lint rules, so these are written into the package. ``--check`` changes none of these pages
+and fails when one is stale.
 
-The built pages repeat other sources: the clauses of each protocol's SPEC.md, the docstrings of the public names, and
-the licences of installed packages. They are not committed, and each run writes them, ``--check`` included.
+The built pages repeat other sources: the codes and lint rules, the clauses of each protocol's SPEC.md, the docstrings
+of the public names, and the licences of installed packages. They are not committed, and each run writes them,
+``--check`` included.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ COMMON_OPTIONS: Final = (
 #: Of these, the ones that every command of a group has; the page of commands says so.
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
+RULE_EXAMPLES: Final = Path(__file__).with_name("rule_examples.md")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOLS: Final = {
     "agent_skills": "Agent Skills Discovery",
@@ -78,6 +80,11 @@ _ABOUT_CODES: Final = """\
 Every error has a stable code, which scripts may compare. Messages, and the JSON document of an error, carry the code,
 what happened, the place, the usual cause and a fix. [`skillwire explain CODE`](commands/help.md#skillwire-explain)
 prints these texts offline. The exit code is 1 unless the text names another; servers and findings have none."""
+_ABOUT_RULES: Final = """\
+What `skillwire check` finds, and what `build` and `serve` find before publishing. **error/warning** is the level for
+what is published (*strict*), then for what is imported (*lenient*: `check --level lenient`, `add` from a folder); `–`:
+not applied. Only errors stop publishing or loading. Unreadable input (no frontmatter, broken TOML, a path that leads
+out) is an [error code](codes.md) at both."""  # noqa: RUF001  # the dash of a table
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
@@ -105,7 +112,6 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
-    yield _filled(REFERENCE / "lint-rules.md", "Lint rules", {"rules": lint_rules()})
     tables = {f"keys of {table}": _list_of_keys(keys) for table, keys in server_configuration.TABLES.items() if keys}
     yield _filled(REFERENCE / "server-configuration.md", "The server's configuration", tables)
     yield _filled(REFERENCE / "lan-configuration.md", "The network's configuration", {"keys": discovery_keys()})
@@ -125,6 +131,7 @@ def built_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that is not committed, and its text."""
     yield REFERENCE / "api.md", api_reference()
     yield REFERENCE / "codes.md", error_codes()
+    yield REFERENCE / "lint-rules.md", lint_rules()
     yield REFERENCE / "protocols" / "clauses.md", all_clauses()
     yield licences.PAGE, licences.page()
 
@@ -173,9 +180,9 @@ def list_of_routes(*, of_registry: bool = False) -> str:
 
 
 def lint_rules() -> str:
-    """Return every lint rule under its section of ``rules.py``, with the example that the page has of it."""
+    """Return every lint rule under its section of ``rules.py``, with its example."""
     examples = _examples_of_rules()
-    parts = []
+    parts = ["# Lint rules", _ABOUT_RULES]
     for title, name in _sections_and_rows(rules, "Rule"):
         if title:
             parts.append(f"## {title[0].upper()}{title[1:]}")
@@ -187,10 +194,11 @@ def lint_rules() -> str:
 
 
 def _examples_of_rules() -> dict[str, str]:
-    """Return the fenced example of each rule on the page; a new rule without one gets a place to write it."""
-    page = (REFERENCE / "lint-rules.md").read_text()
-    found = dict(re.findall(r"^### (\w+)\n.*?(^```\w+\n.*?^```$)", page, re.MULTILINE | re.DOTALL))
-    return {name: found.get(name, "```text\nan example\n```") for name in rules.RULES}
+    """Return the fenced example of each rule."""
+    found = dict(re.findall(r"^### (\w+)\n\n(^```\w+\n.*?^```$)", RULE_EXAMPLES.read_text(), re.MULTILINE | re.DOTALL))
+    if missing := rules.RULES.keys() - found:
+        raise SystemExit(f"{RULE_EXAMPLES} has no example of {', '.join(sorted(missing))}")
+    return found
 
 
 def _sections_and_rows(module: ModuleType, kind: str) -> list[tuple[str, str]]:

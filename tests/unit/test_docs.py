@@ -1,15 +1,14 @@
 """What can be used is documented: commands, options, settings, environment variables, error codes, limits."""
 
 import ast
-import importlib.util
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import click
 import pytest
 import yaml
+from tests.support.project_tools import load_tool
 
 from skillwire import Client, errors
 from skillwire.cli.main import GROUPS, cli
@@ -23,16 +22,6 @@ DOCS = PROJECT / "docs"
 PAGES_OF_COMMANDS = sorted((DOCS / "reference" / "commands").glob("*.md"))
 COMMANDS = [name for section in GROUPS.values() for name in section]
 ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
-
-
-def _load(tool):
-    sys.path[:0] = [tools] if (tools := str(PROJECT / "tools")) not in sys.path else []
-    specification = importlib.util.spec_from_file_location(tool, PROJECT / "tools" / f"{tool}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @cache
@@ -79,7 +68,7 @@ def test_every_environment_variable_that_the_code_reads_is_documented():
 
 
 def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
-    page = _load("generate_docs").error_codes()
+    page = load_tool("generate_docs").error_codes()
     sections = {re.sub(r"[^\w]+", "-", title).lower() for title in re.findall(r"^## (.+)", page, re.MULTILINE)}
     assert not sections & {code.lower() for code in CODES}
     for code in CODES:
@@ -89,7 +78,7 @@ def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
 
 
 def test_limits_that_refuse_callers_are_shown():
-    shown = {name for section in _load("shown_limits").SHOWN.values() for name in section}
+    shown = {name for section in load_tool("shown_limits").SHOWN.values() for name in section}
     assert {f"EXECUTION_{name}" for name in ("FOLLOWERS", "FOLLOWERS_CALLER", "WAITING", "WAITING_IN_ALL")} <= shown
     assert "a quarter of one address" in (DOCS / "reference" / "limits.md").read_text()
 
@@ -128,7 +117,7 @@ def test_every_row_of_the_codes_is_used():
 
 
 def test_the_page_of_licences_has_every_package_under_its_licence():
-    tool = _load("licences")
+    tool = load_tool("licences")
     runs, _, rest = tool.page().partition("## What builds and checks")
     rest, _, beside = rest.partition("## What tests run beside")
     needed = tool.needed_to_run()
@@ -140,7 +129,7 @@ def test_the_page_of_licences_has_every_package_under_its_licence():
 
 
 def test_no_package_that_skillwire_runs_on_demands_its_own_licence_of_others():
-    tool = _load("licences")
+    tool = load_tool("licences")
     licences = {name: licence for name, licence in tool.python_packages().items() if name in tool.needed_to_run()}
     assert len(licences) > 10
     assert not {name: licence for name, licence in licences.items() if re.search(r"\b[AL]?GPL|General Public", licence)}
@@ -155,7 +144,7 @@ def _in_navigation(item):
 
 def test_every_page_stands_in_the_navigation_once():
     navigation = list(_in_navigation(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"]))
-    built = {page for page, _ in _load("generate_docs").built_pages()}
+    built = {page for page, _ in load_tool("generate_docs").built_pages()}
     pages = {str(page.relative_to(DOCS)) for page in built | set(DOCS.rglob("*.md"))}
     assert pages - set(navigation) == set()
     assert set(navigation) - pages == set()

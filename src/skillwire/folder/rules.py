@@ -3,7 +3,7 @@
 *Strict* is the level for publishing: what another reader would refuse is an error. *Lenient* is for importing: a
 publisher's mistake is a warning, since the user cannot fix it, and advice about style is omitted (None). Documents that
 cannot be read (no frontmatter, broken TOML, a path out of the folder) are errors of :data:`skillwire.codes.CODES` at
-both levels. A test checks that ``docs/reference/lint-rules.md`` has an example of each rule.
+both levels. A test checks that ``tools/rule_examples.md`` has an example of each rule.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from tests.support.project_tools import load_tool
 
 from skillwire.folder.frontmatter import FIELDS, parse_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.folder.rules import RULES
 
 PROJECT = Path(__file__).parents[3]
-RULES_PAGE = (PROJECT / "docs/reference/lint-rules.md").read_text()
+RULES_PAGE = load_tool("generate_docs").lint_rules()
 FOLDER_PAGE = (PROJECT / "docs/reference/skill-folder.md").read_text()
 
 

@@ -24,9 +24,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
 HOST_FILES = {
     "_headers",
     ".nojekyll",
-    "firebase.json",
     "skillwire-nginx.conf",
-    "staticwebapp.config.json",
     "vercel.json",
 }
 
@@ -193,8 +191,7 @@ def test_header_files_can_be_left_behind_by_a_later_build(skills, tmp_path):
 def test_the_files_for_hosts_are_what_those_read(skills, tmp_path):
     build(skills, "-o", tmp_path / "site", home=tmp_path / "home")
     files = tree(tmp_path / "site")
-    for name in ("vercel.json", "firebase.json", "staticwebapp.config.json"):
-        assert json.loads(files[name])
+    assert json.loads(files["vercel.json"])
     rules: dict[str, dict[str, str]] = {}
     for line in files["_headers"].decode().splitlines():
         if line.startswith("/"):
@@ -207,7 +204,6 @@ def test_the_files_for_hosts_are_what_those_read(skills, tmp_path):
     assert rules["/.well-known/*"] == rules["/@*"]
     assert "Cache-Control" not in rules["/.well-known/*"]  # a host would join the two
     assert rules["/.well-known/*"]["Access-Control-Allow-Origin"] == "*"
-    assert ".*" not in json.loads(files["firebase.json"])["hosting"]["ignore"]
 
 
 def test_broken_skills_are_all_said_and_nothing_is_written(skills, tmp_path):

@@ -170,11 +170,6 @@ RPC_BINDING: Final = "urn:x-skillwire:binding:skills-protocol:0.1"
 _JSON: Final = ["application/json"]
 
 
-def executed(skills: Iterable[Skill]) -> list[Skill]:
-    """Return those of ``skills`` that are run by their publisher, by name."""
-    return sorted((skill for skill in skills if skill.action is not None), key=lambda skill: skill.name)
-
-
 def encode_card(
     skills: Iterable[Skill], publisher: str, site: str, interfaces: Iterable[tuple[str, str]] = ()
 ) -> bytes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
 
 #: The keys of :data:`skillwire.adapters.files.static_site.HOSTS`; listed here so that ``--help`` imports nothing.
-HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
+HOSTS: Final = ("cloudflare", "github", "netlify", "nginx", "vercel")
 
 _EMPTY: Final = "Check the folder, or give --allow-empty to write a site without skills."
 _NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or write the empty site with --allow-empty.'

@@ -38,7 +38,6 @@ from skillwire.server.console_request import (
     CallerNames,
     ConsoleRequest,
     DhtState,
-    LanSnapshots,
     Pairs,
     RefusedError,
     following_path,
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
+    from skillwire.server.lan.service import LanService
 
     Changed = Callable[[int, float], Coroutine[None, None, int]]
     #: Makes a page, with ``part`` its live part, and its status.
@@ -120,7 +120,7 @@ class ConsolePages:
         *,
         base_url: str = "",
         has_skill: Callable[[str], bool] = lambda _: False,
-        lan: LanSnapshots | None = None,
+        lan: LanService | None = None,
         dht: DhtState | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -19,6 +19,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from starlette.requests import ClientDisconnect, Request
+
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.executions.tasks import person_worker
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.dht import DhtStatus
     from skillwire.model.execution import Execution
-    from skillwire.model.lan import LanSnapshot
     from skillwire.registry.tokens import Tokens
     from skillwire.server.context import RequestContext
     from skillwire.server.sessions import Sessions
@@ -152,19 +153,15 @@ class ConsoleRequest:
             raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
         if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
             raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        body, more = bytearray(), True
-        while more:
-            message = await self.receive()
-            if message["type"] != "http.request":  # the client disconnected
-                raise RefusedError(HTTPStatus.BAD_REQUEST)
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > limits.CONSOLE_FORM_BYTES:
-                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        body = bytearray()
         try:
+            async for piece in Request(self.scope, self.receive).stream():
+                body += piece
+                if len(body) > limits.CONSOLE_FORM_BYTES:
+                    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             text = body.decode("ascii")
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.CONSOLE_FORM_FIELDS)
-        except ValueError as error:
+        except (ClientDisconnect, ValueError) as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST) from error
         if self.session is not None and not is_form_token(self.session, dict(pairs).get("token", "")):
             raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
@@ -260,15 +257,3 @@ class DhtState(Protocol):
 
     def note(self) -> str:
         """Return what an operator should know now; empty for nothing."""
-
-
-class LanSnapshots(Protocol):
-    """The part of :class:`skillwire.server.lan.service.LanService` that the page shows."""
-
-    trouble: str
-
-    def snapshot(self) -> LanSnapshot | None:
-        """Return what is known; None while there is no network."""
-
-    async def changed(self, since: int, seconds: float) -> int:
-        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""

@@ -13,9 +13,9 @@ from skillwire import limits
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
-from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.http import VARY, encode_fields, path_of, read_fields, root_of, site_of
-from skillwire.server.problems import NOT_READY, ProblemError
+from skillwire.server.problems import NOT_READY, ProblemError, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
-    from skillwire.server.revision import AccessView, AccessViews, Revision
+    from skillwire.server.responses import CachedResponse
+    from skillwire.server.revision import AccessView, AccessViews, Revision, SiteUrlBody
 
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)
@@ -207,3 +208,30 @@ class RequestContext:
     def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:
         """Return the problem for a caller that may see ``skill`` and not use it (401, 403)."""
         return self._services.authentication.forbidden(self.principal, skill, self.scope, wish=wish)
+
+
+#: So many skills make a list that takes a while.
+_MANY_SKILLS: Final = 200
+_NEW_ADDRESSES: Final = RateLimit(30, 30)
+
+
+class SiteUrlCache:
+    """Makes documents that carry the address of the site; ``base_url`` is empty when each request says the address.
+
+    Trust: without a base URL the address is what the client writes into ``Host``, and a list of 10,000 skills takes
+    half a second to make, so lists for new addresses are made only so often.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._new_addresses = RateLimiter(_NEW_ADDRESSES)
+
+    async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
+        """Return the document at ``path`` for the site's address. Raises ProblemError (429) for too many addresses."""
+        key, view = f"{path} {context.site}", context.view
+        if not self._base_url and len(made.skills) >= _MANY_SKILLS and not view.indexes.has(key):
+            allowance = self._new_addresses.take("", context.clock())
+            if not allowance.allowed:
+                message = "too many addresses are asked for; --base-url names the right one"
+                raise ProblemError(too_many(message, allowance))
+        return await view.indexes.prepare(key, made)

@@ -15,7 +15,8 @@ import asyncio
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from skillwire import limits
 from skillwire.model.catalog import Catalog
@@ -28,12 +29,10 @@ from skillwire.protocols.agent_skills.server import (
     Site,
     VersionsResponse,
 )
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
-from skillwire.server.problems import ProblemError, too_many
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
@@ -41,13 +40,39 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
-    from skillwire.server.context import RequestContext
     from skillwire.server.search import SearchAnswers
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def has_failed(work: asyncio.Future[Any]) -> bool:
     """Whether work has ended without a result: the next request starts it again."""
     return work.done() and (work.cancelled() or work.exception() is not None)
+
+
+class SharedWork(Generic[K, V]):
+    """Results by key, at most ``most`` of them, each made by a task that all who want it share."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tasks: OrderedDict[K, asyncio.Task[V]] = OrderedDict()
+
+    async def get(self, key: K, make: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Return the result for ``key``, which ``make`` makes at first, and again after a failure."""
+        task = self._tasks.get(key)
+        if task is None or has_failed(task):
+            task = self._tasks[key] = asyncio.create_task(make())
+            task.add_done_callback(has_failed)  # a failure that nobody waits for is no error of the loop
+            if len(self._tasks) > self._most:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(key)
+        return task.result() if task.done() else await asyncio.shield(task)  # it outlives a request that is cancelled
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._tasks.clear()
 
 
 #: So few skills are encoded faster than a thread is woken.
@@ -145,33 +170,6 @@ class AccessView:
         """Return the response at ``path`` of the Agent Skills site, or None."""
         answer = self.site.lookup(path)
         return answer if answer is None or self.is_public else replace(answer, cache=CachePolicy.PRIVATE)
-
-
-#: So many skills make a list that takes a while.
-_MANY_SKILLS: Final = 200
-_NEW_ADDRESSES: Final = RateLimit(30, 30)
-
-
-class SiteUrlCache:
-    """Makes documents that carry the address of the site; ``base_url`` is empty when each request says the address.
-
-    Trust: without a base URL the address is what the client writes into ``Host``, and a list of 10,000 skills takes
-    half a second to make, so lists for new addresses are made only so often.
-    """
-
-    def __init__(self, base_url: str) -> None:
-        self._base_url = base_url
-        self._new_addresses = RateLimiter(_NEW_ADDRESSES)
-
-    async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
-        """Return the document at ``path`` for the site's address. Raises ProblemError (429) for too many addresses."""
-        key, view = f"{path} {context.site}", context.view
-        if not self._base_url and len(made.skills) >= _MANY_SKILLS and not view.indexes.has(key):
-            allowance = self._new_addresses.take("", context.clock())
-            if not allowance.allowed:
-                message = "too many addresses are asked for; --base-url names the right one"
-                raise ProblemError(too_many(message, allowance))
-        return await view.indexes.prepare(key, made)
 
 
 #: What every client of every skill asks for.
@@ -286,7 +284,7 @@ class AccessViews:
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
         self._number = 0
-        self._kept: OrderedDict[frozenset[str], asyncio.Task[AccessView]] = OrderedDict()
+        self._views: SharedWork[frozenset[str], AccessView] = SharedWork(_KEPT_VIEWS)
         self._indexes = SharedIndexes(limits.SERVER_PRINCIPAL_INDEXES_BYTES)
 
     async def of(self, principal: Principal | None, revision: Revision) -> AccessView:
@@ -295,22 +293,10 @@ class AccessViews:
             return revision.public_view
         if revision.number != self._number:
             self._number = revision.number
-            self._kept.clear()
+            self._views.clear()
             self._indexes = SharedIndexes(limits.SERVER_PRINCIPAL_INDEXES_BYTES)
-        task = self._kept.get(principal.grants)
-        if task is None:
-            making = asyncio.to_thread(make_access_view, revision, principal, self._base_url, self._indexes)
-            task = self._kept[principal.grants] = asyncio.create_task(making)
-            if len(self._kept) > _KEPT_VIEWS:
-                self._kept.popitem(last=False)
-
-            def drop_failed(done: asyncio.Task[AccessView], grants: frozenset[str] = principal.grants) -> None:
-                if has_failed(done) and self._kept.get(grants) is done:  # the next request tries again
-                    del self._kept[grants]
-
-            task.add_done_callback(drop_failed)
-        self._kept.move_to_end(principal.grants)
-        return await asyncio.shield(task)  # the task outlives a request that is cancelled
+        view = partial(asyncio.to_thread, make_access_view, revision, principal, self._base_url, self._indexes)
+        return await self._views.get(principal.grants, view)
 
 
 def make_access_view(

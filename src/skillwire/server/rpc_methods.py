@@ -10,9 +10,9 @@ served; the list of a view is a selection from it. Spec: SKP; JSON-RPC 2.0 §5, 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -38,13 +38,13 @@ from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Body, Bounds
-from skillwire.server.revision import AccessView, has_failed
+from skillwire.server.revision import SharedWork, has_failed
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.ports import BlobStore
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessView, IndexCache, Revision
     from skillwire.server.runs import Runs
 
 #: The status in logs when the client disconnected before the answer, as other servers write it.
@@ -247,13 +247,6 @@ def is_lasting(request: Request) -> bool:
 _CACHED_LISTS: Final = 33
 
 
-class _CachedList(NamedTuple):
-    """A view's skills; the view is kept so that no other can take its identity."""
-
-    audience: AccessView
-    making: asyncio.Task[SkillsRpc]
-
-
 class SkillListCache:
     """The skills that each view may list, describe and read; used by one event loop."""
 
@@ -262,7 +255,7 @@ class SkillListCache:
         self._revision: Revision | None = None
         self._whole: asyncio.Future[SkillIndex] | None = None
         self._prepared: tuple[Revision, SkillIndex] | None = None
-        self._kept: OrderedDict[int, _CachedList] = OrderedDict()
+        self._lists: SharedWork[IndexCache, SkillsRpc] = SharedWork(_CACHED_LISTS)
 
     def prepare(self, revision: Revision) -> None:
         """Write the text of a revision before it is served, if this protocol was used before; in any thread."""
@@ -279,26 +272,10 @@ class SkillListCache:
                 self._whole.set_result(prepared[1])
             else:
                 self._whole = asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
-            self._kept.clear()
-        kept = self._kept.get(id(audience))
-        if kept is None:
-            making = asyncio.create_task(self._make(audience, self._whole))
-            kept = self._kept[id(audience)] = _CachedList(audience, making)
-            making.add_done_callback(lambda _: self._drop_failed(id(audience), making))
-            if len(self._kept) > _CACHED_LISTS:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(id(audience))
-        if kept.making.done():
-            return kept.making.result()
-        return await asyncio.shield(kept.making)  # a cancelled caller leaves the work to the others that wait
+            self._lists.clear()
+        return await self._lists.get(audience.indexes, partial(self._make, audience, self._whole))
 
     async def _make(self, audience: AccessView, writing: asyncio.Future[SkillIndex]) -> SkillsRpc:
         whole = await asyncio.shield(writing)
         index = await asyncio.to_thread(SkillIndex, audience.visible.skills, whole)
         return SkillsRpc(index, audience.usable.skills, self._blobs.read)
-
-    def _drop_failed(self, audience: int, making: asyncio.Task[SkillsRpc]) -> None:
-        """Let the next request try again."""
-        kept = self._kept.get(audience)
-        if has_failed(making) and kept is not None and kept.making is making:
-            del self._kept[audience]

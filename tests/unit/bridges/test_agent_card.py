@@ -4,7 +4,7 @@ import json
 
 from tests.support.catalogs import make_skill
 
-from skillwire.bridges.listings import RPC_BINDING, SHARING_BINDING, encode_card, executed
+from skillwire.bridges.listings import RPC_BINDING, SHARING_BINDING, encode_card
 from skillwire.model.skill import Action
 
 SITE = "https://skills.example.com"
@@ -14,11 +14,6 @@ INTERFACES = [("/.well-known/skill-sharing", SHARING_BINDING), ("/rpc", RPC_BIND
 
 def card(*skills, **more):
     return json.loads(encode_card(skills, "acme", SITE, **more))
-
-
-def test_what_is_executed_here_is_listed():
-    skills = [make_skill("b", action=ACTION), make_skill("notes"), make_skill("a", action=ACTION)]
-    assert [skill.name for skill in executed(skills)] == ["a", "b"]
 
 
 def test_the_required_fields_are_there_and_no_interface_claims_a_binding_of_a2a():

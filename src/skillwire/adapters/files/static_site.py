@@ -59,22 +59,6 @@ def _vercel() -> str:
     return _json({"headers": [{"source": source, "headers": _pairs(fields)} for source, fields in rules]})
 
 
-def _firebase() -> str:
-    rules = [(path.replace("*", "**"), _FIELDS) for path in _SITE] + [(_BY_DIGEST.replace("*", "**"), _FOREVER)]
-    rules += [("/.well-known/**/*.md", {"Content-Type": asd.MARKDOWN}), *_TYPED.items()]
-    headers = [{"source": source, "headers": _pairs(fields)} for source, fields in rules]
-    # Its usual list would ignore every name that begins with a dot, and so the whole site.
-    return _json({"hosting": {"public": ".", "ignore": ["firebase.json", ".skillwire-*"], "headers": headers}})
-
-
-def _azure() -> str:
-    # The first rule that fits is the only one that counts.
-    typed = ((path, {**_FIELDS, **fields}) for path, fields in _TYPED.items())
-    rules = [(_BY_DIGEST, {**_FIELDS, **_FOREVER}), *typed, *((path, _FIELDS) for path in _SITE)]
-    types = {ending: MEDIA_TYPES[ending] for ending in (".md", ".gz", ".tgz")}  # those it does not know
-    return _json({"routes": [{"route": path, "headers": fields} for path, fields in rules], "mimeTypes": types})
-
-
 def _nginx() -> str:
     """A snippet for a server block. Spec: specs §1, never ``Content-Encoding`` on an artifact."""
     by_type: dict[str, list[str]] = {}
@@ -108,9 +92,7 @@ def _json(document: dict[str, Any]) -> str:
 
 #: Host → the path of its file, and what writes it.
 HOSTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
-    "azure": ("staticwebapp.config.json", _azure),
     "cloudflare": ("_headers", _headers),
-    "firebase": ("firebase.json", _firebase),
     "github": (".nojekyll", str),  # without it the generator skips names that begin with a dot
     "netlify": ("_headers", _headers),
     "nginx": ("skillwire-nginx.conf", _nginx),

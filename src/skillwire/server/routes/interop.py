@@ -3,8 +3,8 @@
 The catalog lists what the caller may use, as an index does, and the card what of that may be executed here: skills that
 their publisher runs, and that were granted. A search sees what everyone may see, as ``/api/search`` does.
 
-Which skills are callable is found once for each view, since the search unpacks all of them. Grants change while a
-revision stays, so they are read again after a while. Both happen in a thread, once for all requests that wait.
+Which skills are callable is found in a thread, once for all requests that wait, and again after a while, since grants
+change while a revision stays.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from skillwire.bridges.listings import (
     encode_catalog,
     encode_hits,
     encode_refusal,
-    executed,
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError
+from skillwire.model.packed_skills import summarize
 from skillwire.server.components import Protocol
+from skillwire.server.context import SiteUrlCache
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
-from skillwire.server.revision import SiteUrlBody, SiteUrlCache, has_failed
+from skillwire.server.revision import SiteUrlBody, has_failed
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ class CallableHere:
     def __init__(self, *, grant_all: bool, ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]]) -> None:
         self._grant_all = grant_all
         self._ungranted = ungranted
-        self._actions: WeakKeyDictionary[IndexCache, tuple[str, ...]] = WeakKeyDictionary()
         self._looks: WeakKeyDictionary[IndexCache, tuple[float, asyncio.Task[Runnable]]] = WeakKeyDictionary()
 
     async def of(self, view: AccessView) -> Runnable:
@@ -73,11 +73,9 @@ class CallableHere:
 
     async def _look(self, view: AccessView) -> Runnable:
         def load() -> list[Skill]:
-            skills, names = view.usable.skills, self._actions.get(view.indexes)
-            if names is None:
-                called = (skill.name for skill in executed(skills.values()) if skill.sharing is not None)
-                names = self._actions[view.indexes] = tuple(called)
-            return [skills[name] for name in names]
+            skills = view.usable.skills
+            called = (skills[name] for name in skills if summarize(skills, name).kind == "action")
+            return [skill for skill in called if skill.sharing is not None]
 
         skills = await asyncio.to_thread(load)
         ungranted = set() if self._grant_all else set(await self._ungranted(skills))

@@ -4,31 +4,41 @@ Clients that found a skill by datagram read at ``/.well-known/skill-discovery`` 
 out connection secrets, and lists that mDNS has no space for. ``/lan.json`` shows the whole network to operators: people
 who signed in to the console with a key of the scope ``operator``, and programs with such a key.
 
-An authority renews certificates, one request at a time, and publishes the signed list of revocations; both are public,
-because a request carries its own proof. Names are those of Skill Discovery's own JSON; instants are seconds since the
-epoch. Spec: SDP §4.3, §10, §11.3. Trust: values of other agents are sent unchanged; pages neutralise them.
+An authority renews certificates at ``/lan/certificates``, one request at a time, and publishes the signed list of
+revocations; both are public, because a request carries its own proof. ``/api/pki/...`` **[ours]** also has the chain,
+and first certificates: an account of the registry gets one for the agent of its own name, and for the IDs of skills of
+namespaces where it publishes; an operator for every name. Where everyone who signs in makes an account and chooses its
+name, the namespace of that name has to be proven.
+
+Names are those of Skill Discovery's own JSON; instants are seconds since the epoch. Spec: SDP §4.3, §10, §11.3. Trust:
+requests are hostile; values of other agents are sent unchanged, and pages neutralise them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from skillwire import limits
 from skillwire.model.access import OPERATOR
 from skillwire.model.lan import FoundVia, Trust
+from skillwire.model.package import Change, Role
 from skillwire.protocols.agent_skills.messages import JSON
+from skillwire.protocols.skill_discovery.center import center_id
 from skillwire.protocols.skill_discovery.dnssd import PATH, details_of
 from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.registry.accounts import PUBLISH
 from skillwire.server.components import Protocol
 from skillwire.server.http import encode_fields
-from skillwire.server.openapi import problem
+from skillwire.server.openapi import TEXT, problem
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
-from skillwire.server.routes.pki import certificate_routes
+from skillwire.server.routes.registry_requests import actor_of, decode_request
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -36,10 +46,14 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
+    from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
+    from skillwire.model.access import Principal
     from skillwire.model.lan import LanScene, LanSkill, LanSnapshot
+    from skillwire.registry.accounts import Actor
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.lan.service import LanService
+    from skillwire.trust.certificates import RequestedNames
 
 SNAPSHOT_PATH: Final = "/lan.json"
 _PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
@@ -117,20 +131,7 @@ def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mappin
 
 
 def _skill(skill: LanSkill) -> LanSkillDocument:
-    return LanSkillDocument(
-        skill.agent_id,
-        skill.skill_id,
-        skill.version,
-        skill.skill_type,
-        skill.endpoint,
-        skill.capabilities,
-        skill.scenes,
-        HealthStatus(skill.status),
-        skill.trust,
-        skill.found_via,
-        skill.heard,
-        skill.is_stale,
-    )
+    return LanSkillDocument(**{name: getattr(skill, name) for name in LanSkillDocument.__struct_fields__})
 
 
 def _scene(scene: LanScene) -> LanSceneDocument:
@@ -206,3 +207,174 @@ class LanRoutes:
 def _unavailable(service: LanService) -> Problem:
     message = service.trouble or "this server is not on the LAN yet"
     return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
+
+
+#: Both are named in ``protocols.skill_discovery.renewal`` too, which imports cryptography: most servers do without.
+CERTIFICATES_PATH: Final = "/lan/certificates"
+REVOCATIONS_PATH: Final = "/lan/revocations"
+_PKI: Final = "/api/pki"
+_RENEWALS_WAITING: Final = 32
+_OK: Final = 200
+_RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
+_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
+_NO_ACCOUNT: Final = Problem(
+    401,
+    "AUTH_REQUIRED",
+    "a first certificate needs the token of an account",
+    fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
+)
+
+
+class RenewalDocument(Struct):
+    """A request for a new certificate: PKCS 10 in PEM, the one that is still good, milliseconds, and a signature."""
+
+    request: str
+    certificate: str
+    timestamp: int
+    signature: str
+
+
+class IssuedCertificate(Struct, forbid_unknown_fields=True):
+    """The new certificate: DER, in base64."""
+
+    certificate: str
+
+
+class EnrollmentRequest(Struct, forbid_unknown_fields=True):
+    """A request for a first certificate: PKCS 10 in PEM, signed by the key to certify."""
+
+    request: str
+
+
+_ISSUED: Final[dict[str, Answer | str]] = {
+    "200": Answer("The certificate.", {JSON: IssuedCertificate}, ("Cache-Control",)),
+    "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
+    "403": problem("Nothing is certified on it, or not these names: `CERTIFICATE_REFUSED`."),
+    "404": "NotFound",
+    "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
+    "429": problem("Requests come too often, or this was certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
+    "503": problem("The server is not ready, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
+}
+_RENEWAL: Final = Operation("Renew a certificate", _ISSUED, body={JSON: RenewalDocument})
+_REVOCATIONS: Final = Operation(
+    "The revocation lists",
+    {
+        "200": Answer("The list, signed: PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)),
+        "404": "NotFound",
+        "503": problem("The server is not ready, or the list cannot be signed at the moment: `NOT_READY`.", "Pause"),
+    },
+)
+
+
+_CHAIN: Final = Operation(
+    "The SkillCenter CAs, the issuing one first, and the root",
+    {"200": Answer("PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)), "404": "NotFound"},
+)
+_ENROLLMENT: Final = Operation(
+    "Request a first certificate",
+    {**_ISSUED, "401": problem("No token of an account was sent: `AUTH_REQUIRED`.", "WWW-Authenticate")},
+    body={JSON: EnrollmentRequest},
+)
+
+
+def certificate_routes(services: Services) -> Sequence[Route]:
+    """Return the rows of an authority; without one nothing is there."""
+    found = None if services.authority is None else CertificateRoutes(services.authority, services)
+    route = partial(Route, label="service", loads=False)
+    renew, revocations, chain, enroll = (
+        (found.renew, found.revocations, found.chain, found.enroll) if found else (None, None, None, None)
+    )
+    return [
+        route(CERTIFICATES_PATH, renew, methods=("POST",), describes=_RENEWAL),
+        route(REVOCATIONS_PATH, revocations, describes=_REVOCATIONS),
+        route(f"{_PKI}/chain", chain, describes=_CHAIN),
+        route(f"{_PKI}/revocations", revocations, describes=_REVOCATIONS),
+        route(f"{_PKI}/enroll", enroll, methods=("POST",), describes=_ENROLLMENT),
+    ]
+
+
+class CertificateRoutes:
+    """Issues and renews certificates and publishes revocations for one authority."""
+
+    def __init__(self, authority: RenewalService, services: Services) -> None:
+        self._authority = authority
+        self._packages, self._catalog = services.packages, services.catalog
+        self._authentication = services.authentication
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def renew(self, context: RequestContext) -> ASGIApp:
+        """Answer a request for a new certificate."""
+        body = await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE)
+        return _response(await self._in_turn(self._authority.renew, body))
+
+    async def enroll(self, context: RequestContext) -> ASGIApp:
+        """Answer a request for a first certificate with the token of an account; the audit log has its names."""
+        if context.principal is None:
+            raise ProblemError(_NO_ACCOUNT)
+        actor = actor_of(context) if self._packages else None
+        refusal = await self._refusal_for(context.principal, actor)
+        requested: list[RequestedNames] = []
+
+        def check(names: RequestedNames) -> str:
+            requested.append(names)
+            return refusal(names)
+
+        asked = decode_request(await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE), EnrollmentRequest)
+        answer = await self._in_turn(partial(self._authority.enroll, refusal=check), asked.request.encode())
+        if self._packages and actor and actor.account and answer.status == _OK:
+            details = {kind: list(names) for kind, names in requested[-1]._asdict().items() if names}
+            change = Change(
+                time.time(), actor.account, "certificate.issue", actor.account, details, actor.address, actor.request_id
+            )
+            await self._packages.registry.store.record(change)
+        return _response(answer)
+
+    async def chain(self, _: RequestContext) -> ASGIApp:
+        """Return the certificates to trust."""
+        return _response(await asyncio.to_thread(self._authority.chain))
+
+    async def _refusal_for(self, principal: Principal, actor: Actor | None) -> Callable[[RequestedNames], str]:
+        """Return what says why the caller may not have names; an empty text allows them."""
+        if OPERATOR in principal.scopes or (actor is not None and actor.is_operator):
+            return lambda _: ""
+        account, namespaces = "", set()
+        if actor is not None and actor.account and self._packages:
+            account = actor.account
+            roles = await self._packages.registry.store.roles(account)
+            allowed = {name for name, role in roles.items() if actor.allows(PUBLISH, name)}
+            namespaces = {name for name in allowed if roles[name].includes(Role.PUBLISHER)}
+            is_chosen = (sign_in := self._authentication.sign_in) is not None and sign_in.makes_accounts
+            if not actor.allows(PUBLISH, account) or (is_chosen and not await self._is_proven(account)):
+                account = ""
+        catalog = self._catalog.current
+
+        def refusal(names: RequestedNames) -> str:
+            skills = catalog.public_view.listed_usable.skills.values() if catalog is not None and names.skills else ()
+            own = {center_id(skill) for skill in skills if skill.publisher in namespaces}
+            foreign = [*names.hosts, *({*names.agents} - {account}), *({*names.skills} - own)]
+            return f"only an operator gets a certificate for {foreign[0]}" if foreign else ""
+
+        return refusal
+
+    async def _is_proven(self, namespace: str) -> bool:
+        found = await self._packages.registry.store.namespace(namespace) if self._packages else None
+        return found is not None and found.proof.kind != ""
+
+    async def _in_turn(self, answer: Callable[[bytes], RenewalResponse], body: bytes) -> RenewalResponse:
+        if self._waiting >= _RENEWALS_WAITING:
+            raise ProblemError(_RENEWALS_CROWDED)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await asyncio.to_thread(answer, body)
+        finally:
+            self._waiting -= 1
+
+    async def revocations(self, _: RequestContext) -> ASGIApp:
+        """Return the signed list."""
+        return _response(await asyncio.to_thread(self._authority.revocations))
+
+
+def _response(answer: RenewalResponse) -> BytesResponse:
+    return json_response(answer.body, answer.status, answer.media_type)

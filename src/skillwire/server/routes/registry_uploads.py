@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from starlette.requests import ClientDisconnect, Request
+
 from skillwire.errors import UsageError
 from skillwire.model.digest import Digest
 from skillwire.registry.skill_center import unmet_capabilities
@@ -36,7 +38,7 @@ from skillwire.server.routing import Answer, Operation
 from skillwire.server.uploads import read_upload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp
 
@@ -139,8 +141,10 @@ class UploadRoutes:
         offset = context.fields(b"upload-offset").get(b"upload-offset", "0")
         if not (offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS):
             raise UsageError("QUERY", "Upload-Offset is a whole number of bytes")
-        upload = await self._uploads.append(account, number, int(offset), _pieces(context))
-        return _progress(upload)
+        pieces = Request(context.scope, context.receive).stream()
+        with suppress(ClientDisconnect):  # what came stays
+            await self._uploads.append(account, number, int(offset), pieces)
+        return _progress(await self._uploads.find(account, number))
 
     async def remove(self, context: RequestContext) -> ASGIApp:
         """Remove an upload."""
@@ -154,12 +158,3 @@ _DIGITS: Final = 12
 def _progress(upload: Upload, status: int = 200) -> ASGIApp:
     fields = {"Upload-Offset": str(upload.offset), "Upload-Length": str(upload.size)}
     return answer(messages.make(messages.UploadObject, upload, id=upload.number), status, **fields)
-
-
-async def _pieces(context: RequestContext) -> AsyncIterator[bytes]:
-    """Yield what the client sends, until it ends or breaks off."""
-    is_over = False
-    while not is_over:
-        message = await context.receive()
-        yield message.get("body", b"")
-        is_over = not message.get("more_body", False)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
+from starlette.requests import ClientDisconnect, Request
 
 from skillwire import limits
 from skillwire.bridges.listings import RPC_BINDING
@@ -42,7 +43,7 @@ from skillwire.server.rpc_methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -99,10 +100,6 @@ _REMOVE_BLOB: Final = Operation(
 )
 
 
-class GoneError(Exception):
-    """The client disconnected before the whole blob was sent."""
-
-
 class BlobRoutes:
     """Answers ``/blobs`` and ``/blobs/ID``."""
 
@@ -129,8 +126,9 @@ class BlobRoutes:
         self._check_page(context)
         kind = context.fields(b"content-type").get(b"content-type", "")
         try:
-            created = await self._runs.blobs.receive(context.owner, kind, _pieces(context.receive))
-        except GoneError:
+            body = Request(context.scope, context.receive).stream()
+            created = await self._runs.blobs.receive(context.owner, kind, body)
+        except ClientDisconnect:
             context.send.status = GONE
             return None
         except SkillwireError as error:
@@ -160,17 +158,6 @@ class BlobRoutes:
     def _check_page(self, context: RequestContext) -> None:
         if context.principal is None and not self._origins.let_in(context.scope):
             raise ProblemError(_PAGE_REFUSED)
-
-
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the body as it comes. Raises GoneError: its sender has gone before the end."""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise GoneError
-        yield message.get("body", b"")
-        if not message.get("more_body", False):
-            return
 
 
 def _blob_problem(error: SkillwireError) -> Problem:

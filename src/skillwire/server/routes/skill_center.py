@@ -30,10 +30,11 @@ from skillwire.protocols.skill_discovery.center import (
 )
 from skillwire.registry.skill_center import CenterIndex
 from skillwire.server.components import Protocol
+from skillwire.server.context import SiteUrlCache
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
 from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import BlobSender, json_response
-from skillwire.server.revision import SiteUrlBody, SiteUrlCache
+from skillwire.server.revision import SiteUrlBody
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routes.registry_requests import (
     ARCHIVES,

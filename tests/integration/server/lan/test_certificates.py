@@ -16,7 +16,7 @@ from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, REVOCATIONS_PATH, read_issued, write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app
-from skillwire.server.routes import pki
+from skillwire.server.routes import lan
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
@@ -48,7 +48,7 @@ async def test_a_certificate_is_renewed(site, authority):
 async def test_questions_are_bounded(site, monkeypatch):
     answer = await site.request(CERTIFICATES_PATH, method="POST", body=b"a" * (limits.LAN_RENEWAL_BYTES + 1))
     assert (answer.status, answer.json()["error"]["code"]) == (413, "LIMIT_SIZE")
-    monkeypatch.setattr(pki, "_RENEWALS_WAITING", 0)
+    monkeypatch.setattr(lan, "_RENEWALS_WAITING", 0)
     assert (await site.request(CERTIFICATES_PATH, method="POST", body=b"{}")).status == 503
 
 

@@ -8,8 +8,8 @@ from tests.support.opened import open_grants, open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.bridges.listings import executed
 from skillwire.errors import UsageError
+from skillwire.model.packed_skills import summarize
 from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import interop
@@ -127,20 +127,21 @@ async def test_what_nobody_granted_is_on_no_card_until_somebody_does(serve, monk
 async def test_what_runs_is_found_once_and_beside_the_event_loop(serve, monkeypatch):
     threads = []
 
-    def found(skills):
+    def look(skills, name):
         threads.append(threading.current_thread())
-        return executed(skills)
+        return summarize(skills, name)
 
-    monkeypatch.setattr(interop, "executed", found)
+    monkeypatch.setattr(interop, "summarize", look)
     client = await serve()
     first = await client.get(CARD, HOST)
     assert first.status == 200
+    looked = len(threads)
     for method in ("GET", "HEAD"):
         again = await client.request(CARD, HOST, method=method)
         assert (again.status, again.fields["etag"]) == (200, first.fields["etag"])
     await client.get(CATALOG, HOST)
-    assert len(threads) == 1
-    assert threads[0] is not threading.main_thread()
+    assert len(threads) == looked > 0
+    assert threading.main_thread() not in threads
 
 
 async def test_the_card_names_the_skills_protocol_where_it_executes(serve):

@@ -119,25 +119,25 @@ class WireResponse(NamedTuple):
 
 
 class CachedResponse:
-    """A response with all codings of ``content``; ``size`` counts the bytes of all of them."""
+    """A response with all codings of ``content``, or without any; ``size`` counts the bytes of all of them."""
 
     __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
 
-    def __init__(self, content: bytes, media_type: str, cache: CachePolicy) -> None:
+    def __init__(self, content: bytes, media_type: str, cache: CachePolicy, *, is_coded: bool = True) -> None:
         digest = Digest.of(content).hex
         self._by_coding: dict[Coding, EncodedBody] = {}
         self._by_tag: dict[bytes, EncodedBody] = {}
         tags = []
         self.size = 0
         bodies: dict[Coding, bytes] = {"identity": content}
-        if len(content) >= _WORTH_CODING:
+        if is_coded and len(content) >= _WORTH_CODING:
             tier = (len(content) >= _LARGE) + (len(content) >= _HUGE)
             bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[tier])
             bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[tier], mtime=0)
         bodies = {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
         for coding, body in bodies.items():
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
-            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY}
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY if is_coded else IDENTITY_FIELDS}
             sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
             if coding != "identity":
                 sent["Content-Encoding"] = coding

@@ -12,7 +12,6 @@ takes more than a millisecond or two runs off the event loop.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -22,23 +21,22 @@ from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import read_summary
 from skillwire.model.search import SearchQuery
-from skillwire.protocols.agent_skills.messages import OPEN_FIELDS, WELL_KNOWN
+from skillwire.protocols.agent_skills.messages import JSON, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_discovery.center import SKILLS, center_details, center_id
 from skillwire.registry.search import FACETS, skill_kind
-from skillwire.server.http import encode_fields, join_fields, matching_tag, read_pairs
-from skillwire.server.responses import WIRE_READ, ByteCache, WireResponse
+from skillwire.server.http import read_pairs
+from skillwire.server.responses import WIRE_READ, ByteCache, CachedResponse
 from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from starlette.types import Receive, Scope, Send
-
     from skillwire.model.packed_skills import PackedSkills
     from skillwire.model.search import SearchPage
     from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields
+    from skillwire.server.responses import WireResponse
 
 _HIT: Final = (
     b'{"id":%s,"name":%s,"source":"%s","installs":0,"description":%s,"version":%s,'  # installs are not counted
@@ -80,42 +78,13 @@ DETAILS: Final = f"{SKILLS}/".encode("ascii")
 _SINGLE: Final = ("q", "limit", "after", "facets")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _PARAMETERS: Final = 64
-_FIELDS: Final = encode_fields({"Cache-Control": CachePolicy.BRIEF.value}, OPEN_FIELDS)
-_LINES: Final = join_fields(_FIELDS)
 #: What an answer that is kept takes beside its body.
-_OVERHEAD: Final = 1 * limits.KIB
+_OVERHEAD: Final = 4 * limits.KIB
 
 
-class SearchAnswer:
-    """The response to one search, uncompressed: compressing would cost more than finding it."""
-
-    __slots__ = ("_lines", "_tag", "body")
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-        self._tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
-        self._lines = b"etag: %s\r\n%s" % (self._tag.encode("ascii"), _LINES)
-
-    def ready(self, method: bytes, fields: Fields) -> WireResponse:
-        """Return the answer to a GET or HEAD with these header fields."""
-        condition = b",".join([value for name, value in fields if name == b"if-none-match"])
-        if condition and matching_tag(condition.decode("latin-1"), (self._tag,)):
-            return WireResponse(304, b"HTTP/1.1 304 Not Modified\r\n" + self._lines, b"")
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n" % len(self.body)
-        return WireResponse(200, head + self._lines, b"" if method == b"HEAD" else self.body)
-
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        """Answer a request, as an ASGI application."""
-        ready = self.ready(scope["method"].encode("ascii"), scope["headers"])
-        await send({"type": "http.response.start", "status": ready.status, "headers": self.header_fields(ready.status)})
-        await send({"type": "http.response.body", "body": ready.body})
-
-    def header_fields(self, status: int) -> Fields:
-        """Return the fields of the answer with ``status``, as ASGI has them."""
-        own = {"ETag": self._tag}
-        if status == 200:  # noqa: PLR2004  # as in the head above
-            own |= {"Content-Type": "application/json", "Content-Length": str(len(self.body))}
-        return [*encode_fields(own), *_FIELDS]
+def _uncompressed(body: bytes) -> CachedResponse:
+    """Return an answer to keep: compressing would cost more than finding it."""
+    return CachedResponse(body, JSON, CachePolicy.BRIEF, is_coded=False)
 
 
 class SearchAnswers:
@@ -125,7 +94,7 @@ class SearchAnswers:
         self.search = search
         self.base_url = base_url
         self._skills = skills
-        self._kept: ByteCache[tuple[bytes, str], SearchAnswer] = ByteCache(limits.SEARCH_CACHE_BYTES)
+        self._kept: ByteCache[tuple[bytes, str], CachedResponse] = ByteCache(limits.SEARCH_CACHE_BYTES)
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> WireResponse | None:
         """Return the response to a plain HTTP request without a proxy, if a brief search gives it."""
@@ -148,7 +117,7 @@ class SearchAnswers:
             return ""
         return self.base_url or host_address("http", hosts[0].decode("latin-1"))
 
-    def details(self, skill_id: str, site: str) -> SearchAnswer | None:
+    def details(self, skill_id: str, site: str) -> CachedResponse | None:
         """Return the details of the skill whose name and ID this is, if everyone may use it."""
         key = DETAILS + skill_id.encode(), site
         if (kept := self._kept.get(key)) is not None:
@@ -156,30 +125,30 @@ class SearchAnswers:
         skill = self._skills.get(skill_id)
         if skill is None or center_id(skill) != skill_id:
             return None
-        answer = SearchAnswer(_encode(center_details(skill, site)))
-        self._kept.put(key, answer, len(answer.body) + _OVERHEAD)
+        answer = _uncompressed(_encode(center_details(skill, site)))
+        self._kept.put(key, answer, answer.size + _OVERHEAD)
         return answer
 
-    def answer_briefly(self, query: bytes, site: str) -> SearchAnswer | None:
+    def answer_briefly(self, query: bytes, site: str) -> CachedResponse | None:
         """Return the answer if it takes at most a millisecond or two; ``site`` ends with a slash. Raises UsageError."""
         if (kept := self._kept.get((query, site))) is not None:
             return kept
         page = self.search.search_briefly(read_parameters(query))
         return None if page is None else self._keep(query, site, page)
 
-    async def answer(self, query: bytes, site: str) -> SearchAnswer:
+    async def answer(self, query: bytes, site: str) -> CachedResponse:
         """Return the answer, see :meth:`answer_briefly`."""
         if (kept := self._kept.get((query, site))) is not None:
             return kept
         return self._keep(query, site, await asyncio.to_thread(self.search.search, read_parameters(query)))
 
-    def _keep(self, query: bytes, site: str, page: SearchPage) -> SearchAnswer:
+    def _keep(self, query: bytes, site: str, page: SearchPage) -> CachedResponse:
         body = b'{"skills":[%s],"total":%d' % (encode_hits(self._skills, page.names, site), page.total)
         if page.facets:
             facets = {facet: [value._asdict() for value in values] for facet, values in page.facets.items()}
             body += b',"facets":%s' % _encode(facets)
-        answer = SearchAnswer(b'%s,"next":%s}' % (body, _encode(page.next)))
-        self._kept.put((query, site), answer, len(answer.body) + len(query) + _OVERHEAD)
+        answer = _uncompressed(b'%s,"next":%s}' % (body, _encode(page.next)))
+        self._kept.put((query, site), answer, answer.size + len(query) + _OVERHEAD)
         return answer
 
 

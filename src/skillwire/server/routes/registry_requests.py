@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
@@ -12,19 +11,19 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
-from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, OPEN_FIELDS
+from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
-from skillwire.server.http import encode_fields, matching_tag, read_pairs
+from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem
-from skillwire.server.responses import BytesResponse, json_response
+from skillwire.server.responses import CachedResponse, json_response
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
     from skillwire.model.access import Principal
     from skillwire.registry.accounts import Actor
@@ -164,17 +163,4 @@ def answer(document: Any, status: int = 200, **fields: str) -> ASGIApp:
 def tagged_answer(document: Any) -> ASGIApp:
     """Return an answer with a strong tag; caches may keep that of an anonymous client for a while."""
     body = document if isinstance(document, bytes) else msgspec.json.encode(document)
-    tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
-    own = {"ETag": tag, "Cache-Control": CachePolicy.BRIEF.value, "Vary": IDENTITY_FIELDS}
-    fields = encode_fields(own, OPEN_FIELDS)
-
-    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-        held = b",".join(value for name, value in scope["headers"] if name == b"if-none-match").decode("latin-1")
-        if held and matching_tag(held, (tag,)):
-            await send({"type": "http.response.start", "status": 304, "headers": fields})
-            await send({"type": "http.response.body", "body": b""})
-        else:
-            typed = encode_fields({"Content-Type": JSON})
-            await BytesResponse(200, body, [*typed, *fields])(scope, receive, send)
-
-    return respond
+    return CachedResponse(body, JSON, CachePolicy.BRIEF, is_coded=False)

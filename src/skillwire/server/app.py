@@ -426,8 +426,6 @@ def make_components(
     if packages is not None:
         packages.registry.changed = catalog.follow_packages
         packages.registry.withdrawn = catalog.follow_withdrawal
-    skills = SkillListCache(store)
-    catalog.prepares.append(skills.prepare)
     return Components(
         catalog=catalog,
         authentication=authentication,
@@ -436,7 +434,7 @@ def make_components(
         publisher=name,
         base_url=base,
         views=AccessViews(base),
-        skills=skills,
+        skills=SkillListCache(store),
         ungranted=ungranted_skills,
         packages=packages,
     )

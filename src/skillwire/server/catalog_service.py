@@ -221,9 +221,7 @@ class CatalogService:
         self.lost_blobs = 0
         self._lost: set[Digest] = set()
         blobs.on_lost = self._restore_blob
-        #: Called with each revision before it is served, in the thread that makes it.
-        self.prepares: list[Callable[[Revision], object]] = []
-        #: Called with each revision once it is served, in the same thread.
+        #: Called with each revision once it is served, in the thread that makes it.
         self.follows: list[Callable[[Revision], object]] = []
         self._base_url = base_url
         self._poll = poll
@@ -436,11 +434,6 @@ class CatalogService:
             broken=broken,
             indexes=before,
         )
-        for prepare in self.prepares:
-            try:
-                prepare(revision)
-            except Exception:  # noqa: BLE001  # it is prepared on request, or fails there
-                self._log.exception("a revision could not be prepared")
         self.current = revision
         self._skills = skills
         _wake(self._waiting)

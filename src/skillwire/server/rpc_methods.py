@@ -3,8 +3,8 @@
 The calls of a batch do not affect each other, and a few run at a time. Requests and responses are counted together, for
 all callers and for each address, until the response is out. An answer that does not fit is reported as too large.
 
-The text of all skills is written in a thread with the first request of this protocol, then before each revision is
-served; the list of a view is a selection from it. Spec: SKP; JSON-RPC 2.0 §5, §6; specs §4. Trust: untrusted requests.
+The text of all skills is written in a thread with the first request after a revision; the list of a view is a selection
+from it. Spec: SKP; JSON-RPC 2.0 §5, §6; specs §4. Trust: untrusted requests.
 """
 
 from __future__ import annotations
@@ -254,24 +254,13 @@ class SkillListCache:
         self._blobs = blobs
         self._revision: Revision | None = None
         self._whole: asyncio.Future[SkillIndex] | None = None
-        self._prepared: tuple[Revision, SkillIndex] | None = None
         self._lists: SharedWork[IndexCache, SkillsRpc] = SharedWork(_CACHED_LISTS)
-
-    def prepare(self, revision: Revision) -> None:
-        """Write the text of a revision before it is served, if this protocol was used before; in any thread."""
-        if self._revision is not None:
-            self._prepared = (revision, SkillIndex(revision.everything.skills))
 
     async def of(self, audience: AccessView, revision: Revision) -> SkillsRpc:
         """Return the skills of ``audience``, a view of ``revision``."""
         if revision is not self._revision or self._whole is None or has_failed(self._whole):
             self._revision = revision
-            prepared, self._prepared = self._prepared, None
-            if prepared is not None and prepared[0] is revision:
-                self._whole = asyncio.get_running_loop().create_future()
-                self._whole.set_result(prepared[1])
-            else:
-                self._whole = asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
+            self._whole = asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
             self._lists.clear()
         return await self._lists.get(audience.indexes, partial(self._make, audience, self._whole))
 

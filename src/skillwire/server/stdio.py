@@ -180,7 +180,7 @@ async def serve_mcp_stdio(parts: Components, pins: Sequence[str]) -> None:
         if (revision := await catalog.first()) is not None:
             await asyncio.to_thread(log_left_out, revision)
 
-    catalog.prepares.append(MissingPins(pins).log)
+    catalog.follows.append(MissingPins(pins).log)
     async with started(parts):
         logging = asyncio.create_task(log_first())
         try:

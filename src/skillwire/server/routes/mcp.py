@@ -204,7 +204,7 @@ class Mcp(Protocol):
         is_there = settings.serve and has_sdk()
         route = McpRoute(services)
         if is_there:
-            services.catalog.prepares.append(MissingPins(settings.pins).log)
+            services.catalog.follows.append(MissingPins(settings.pins).log)
             services.close.append(route.close)
         return [
             Route(

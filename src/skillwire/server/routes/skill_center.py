@@ -1,9 +1,8 @@
 """The SkillCenter over HTTP: lists, details, search and downloads of the skills that a caller may use. Spec: SDP §7.
 
-Each view has one :class:`~skillwire.registry.skill_center.CenterIndex`. It is made with the first search of the view;
-that of everyone is then made before each revision is served. On a server without a registry ``/api/v1/skills`` is the
-same; on a registry, ClawHub's API has this path. A list with ``?type=`` is one of Skill Sharing, which asks its
-registries so (SSP §4.2).
+Each view has one :class:`~skillwire.registry.skill_center.CenterIndex`, which is made with the first search of the
+view. On a server without a registry ``/api/v1/skills`` is the same; on a registry, ClawHub's API has this path. A list
+with ``?type=`` is one of Skill Sharing, which asks its registries so (SSP §4.2).
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Skill
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.revision import AccessView, IndexCache, Revision
+    from skillwire.server.revision import AccessView, IndexCache
     from skillwire.server.routing import Handler
 
 _PAGED: Final = ("limit", "after")
@@ -95,7 +94,6 @@ class SkillCenter(Protocol):
     def routes(self, services: Services) -> Sequence[Route]:
         """Return its rows."""
         answers = _Answers(services)
-        services.catalog.prepares.append(answers.prepare)
         rows: list[tuple[str, Handler, tuple[str, ...], Operation | dict[str, Operation]]] = [
             ("", answers.list, READ, _LIST),
             ("/search", answers.search, (*READ, "POST"), {"post": _SEARCH, "get": _NAMED_SEARCH}),
@@ -126,20 +124,13 @@ class _Answers:
         self._blobs = BlobSender(services.catalog.blobs)
         self._documents = SiteUrlCache(services.base_url)
         self._indexes: WeakKeyDictionary[IndexCache, CenterIndex] = WeakKeyDictionary()
-        self._is_used = False
         self._turn = asyncio.Lock()
-
-    def prepare(self, revision: Revision) -> None:
-        """Make the index of everyone's view of a revision, if this API was used before; in any thread."""
-        if self._is_used:
-            self._make(revision.public_view)
 
     def _make(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
         made = self._indexes[view.indexes] = CenterIndex(view.listed.skills, view.listed_usable.skills, below)
         return made
 
     async def _index(self, context: RequestContext) -> CenterIndex:
-        self._is_used = True
         async with self._turn:  # requests that wait find what the first one made
             everyone = await self._made(context.revision.public_view)
             return everyone if context.view.is_public else await self._made(context.view, everyone)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import click
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.adapters.files.skill_folders import write_skill_folder
 from skillwire.bridges.marketplace.documents import (
     MARKETPLACE_PATH,
     ListedSkill,
@@ -21,18 +21,20 @@ from skillwire.bridges.marketplace.gather import gather
 from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
-from skillwire.folder.files import find_folder_names
+from skillwire.folder.files import find_folder_names, read_files
+from skillwire.folder.rules import Findings
 from skillwire.model.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.adapters.files.skill_folders import FolderOutcome
     from skillwire.bridges.marketplace.gather import GatheredSkills
     from skillwire.cli.documents_run import ImportedSkill, MarketplaceExportDocument, MarketplaceImportDocument
     from skillwire.cli.output import Output
-    from skillwire.model.skill import Finding
+    from skillwire.model.skill import FileContent, Finding
 
+#: The outcome for a folder, also of a dry run.
+FolderOutcome = Literal["new", "replaced", "unchanged"]
 _VERBS: Final[dict[FolderOutcome, str]] = {"new": "imported", "replaced": "replaced", "unchanged": "unchanged"}
 _DRY_VERBS: Final[dict[FolderOutcome, str]] = {
     "new": "would import",
@@ -142,9 +144,6 @@ def _root_of(source: str) -> Path:
 )
 @click.option("--name", metavar="NAME", help="Name of the marketplace; the name of ROOT by default.")
 @click.option("--owner", metavar="NAME", help="Owner of the marketplace; its name by default.")
-@click.option(
-    "--plugin", metavar="NAME", help="List all skills as one plugin of this name, instead of one plugin for each skill."
-)
 @click.option("--skip-broken", is_flag=True, help="List the other skills when some cannot be published.")
 @click.option(
     "--force", is_flag=True, help="Overwrite a marketplace.json that was not written by an export, or was edited since."
@@ -158,7 +157,6 @@ def export_command(
     target: str,
     name: str | None,
     owner: str | None,
-    plugin: str | None,
     skip_broken: bool,
     force: bool,
     dry_run: bool,
@@ -170,9 +168,8 @@ def export_command(
     """
     root = Path(os.path.abspath(target))  # noqa: PTH100  # without its dots, and links kept
     called = check_marketplace_name(name or root.name)
-    bundle = None if plugin is None else check_marketplace_name(plugin)
     listed, left_out = _listed(output, folders, root, skip_broken=skip_broken)
-    document = encode_marketplace(called, owner or called, listed, plugin=bundle)
+    document = encode_marketplace(called, owner or called, listed)
     path = root / MARKETPLACE_PATH
     if dry_run and not output.as_json:
         output.text(document.decode())
@@ -232,3 +229,44 @@ def _write(path: Path, document: bytes, *, force: bool) -> None:
     if os.path.lexists(path) and not force and not (found is not None and is_untouched(found)):
         raise ConflictError("FILE_EXISTS", f"{path} already exists", place=SourceLocation(str(path)), fix=_FORCE)
     write_atomically(path, document)
+
+
+def write_skill_folder(
+    folder: Path, files: Sequence[FileContent], *, overwrite: bool = False, dry_run: bool = False
+) -> FolderOutcome:
+    """Write checked ``files`` as a skill folder; return the outcome. Raises ConflictError (``DESTINATION_EXISTS``)."""
+    there = os.path.lexists(folder)
+    if there and _holds(folder, files):
+        return "unchanged"
+    if there and not overwrite:
+        message, fix = f"{folder} is there already", "Give --overwrite to replace it, or move it away."
+        raise ConflictError("DESTINATION_EXISTS", message, place=SourceLocation(str(folder)), fix=fix)
+    if not dry_run:
+        suffix = os.urandom(6).hex()
+        stage, aside = (folder.with_name(f".{folder.name}.{suffix}.{end}") for end in ("new", "old"))
+        with storage_errors(folder):
+            try:
+                for file in files:
+                    write_atomically(stage / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
+                if os.path.lexists(folder):
+                    folder.rename(aside)
+                stage.rename(folder)
+            except BaseException:
+                if os.path.lexists(aside) and not os.path.lexists(folder):
+                    aside.rename(folder)
+                shutil.rmtree(stage, ignore_errors=True)
+                raise
+            if aside.is_symlink() or aside.is_file():
+                aside.unlink()
+            elif aside.is_dir():
+                shutil.rmtree(aside, ignore_errors=True)
+    return "replaced" if there else "new"
+
+
+def _holds(folder: Path, files: Sequence[FileContent]) -> bool:
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    there = read_files(str(folder), Findings("lenient"))
+    return {(file.path, bytes(file.content), file.executable) for file in there} == {
+        (file.path, bytes(file.content), file.executable) for file in files
+    }

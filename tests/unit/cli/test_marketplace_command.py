@@ -102,8 +102,8 @@ def test_a_marketplace_without_skills_has_advice_of_its_own(capsys, plugin, fix)
 
 
 def test_a_dry_run_prints_and_writes_nothing(capsys):
-    assert export("--dry-run", "--plugin", "all") == 0
-    assert [plugin["name"] for plugin in json.loads(capsys.readouterr().out)["plugins"]] == ["all"]
+    assert export("--dry-run") == 0
+    assert json.loads(capsys.readouterr().out)["plugins"]
     assert not Path("shop/.claude-plugin").exists()
 
 

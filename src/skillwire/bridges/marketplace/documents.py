@@ -8,7 +8,7 @@ bare name below that), or an object for a repository, package, archive or comman
 whole manifest, as with ``"strict": false``; then ``skills/`` is not searched. Each entry is judged separately, as
 Claude does, and rejected ones are reported.
 
-When written, each skill is a plugin, so that people choose; or all are one plugin, on request. The entry is the whole
+When written, each skill is a plugin, so that people choose. The entry is the whole
 manifest and names the skill's folder, which keeps the skill's name in every copy. Only public skills are listed. The
 document's version holds a digest of the rest, so an unchanged document of ours is recognised and may be replaced
 (:func:`is_untouched`). Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is hostile. Every
@@ -21,7 +21,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from skillwire import limits
@@ -228,14 +228,13 @@ def check_marketplace_name(name: str) -> str:
     return name
 
 
-def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, plugin: str | None = None) -> bytes:
+def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill]) -> bytes:
     """Return the document.
 
     Args:
         name: of the marketplace, checked.
         owner: the publisher.
         listed: the skills and their folders.
-        plugin: the one plugin that contains all; by default each skill is one.
     """
     rows = sorted(listed, key=lambda row: row.skill.name)
     number = "1 skill" if len(rows) == 1 else f"{len(rows)} skills"
@@ -243,7 +242,7 @@ def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, 
         "name": name,
         "owner": {"name": owner},
         "metadata": {"description": f"{number} of {owner}"},
-        "plugins": [_bundle(plugin, owner, rows)] if plugin is not None else [_plugin(row, owner) for row in rows],
+        "plugins": [_plugin(row, owner) for row in rows],
     }
     document["metadata"]["version"] = _VERSION + hashlib.sha256(_encode(document)).hexdigest()[:_DIGITS]
     return _encode(document)
@@ -283,19 +282,6 @@ def _plugin(row: ListedSkill, owner: str) -> dict[str, Any]:
         "source": _relative_source(parent),
         "strict": False,
         "skills": [_relative_source(name)],
-    }
-
-
-def _bundle(plugin: str, owner: str, rows: Sequence[ListedSkill]) -> dict[str, Any]:
-    parent = posixpath.commonpath([posixpath.dirname(row.folder) for row in rows]) if rows else ""
-    names = ", ".join(row.skill.name for row in rows)
-    return {
-        "name": plugin,
-        "description": f"The skills {names}"[:1024],
-        "author": {"name": owner},
-        "source": _relative_source(parent),
-        "strict": False,
-        "skills": [_relative_source(posixpath.relpath(row.folder or ".", parent or ".")) for row in rows],
     }
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from tests.support.publishing import write_skill
@@ -48,20 +47,10 @@ def test_each_skill_is_a_plugin_whose_entry_is_its_manifest(tmp_path):
     assert "version" not in second  # it would hold back every update
 
 
-def test_all_skills_as_one_plugin(tmp_path):
-    for name in ("one/a", "two/b"):
-        write_skill((tmp_path / name).parent, Path(name).name)
-    [plugin] = json.loads(encode_marketplace("shop", "Me", listed(tmp_path, "one/a", "two/b"), plugin="both"))[
-        "plugins"
-    ]
-    assert (plugin["name"], plugin["source"], plugin["skills"]) == ("both", "./", ["./one/a", "./two/b"])
-
-
-@pytest.mark.parametrize("plugin", [None, "all"])
 @pytest.mark.parametrize("folder", ["a", "skills/a", "deep/er/a"])
-def test_what_is_written_is_read_back(tmp_path, folder, plugin):
+def test_what_is_written_is_read_back(tmp_path, folder):
     write_skill((tmp_path / folder).parent, "a", {"references/x.md": "x"})
-    written = encode_marketplace("shop", "Me", listed(tmp_path, folder), plugin=plugin)
+    written = encode_marketplace("shop", "Me", listed(tmp_path, folder))
     assert all(re.match(r"\./", one) for entry in json.loads(written)["plugins"] for one in entry["skills"])
     assert read_marketplace(written, "x").findings == ()
     (tmp_path / ".claude-plugin").mkdir()

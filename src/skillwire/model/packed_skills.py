@@ -137,15 +137,6 @@ class PackedSkills(Mapping[str, Skill]):
     def __len__(self) -> int:
         return len(self._packed)
 
-    def with_finding(self, code: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names`` whose skill was published with a finding of this code."""
-        encoded = code.encode()
-        return tuple(
-            name
-            for name in names
-            if encoded in self._packed[name] and any(finding.code == code for finding in self[name].findings)
-        )
-
     def packed(self, name: str) -> bytes:
         """Return the packed bytes of a skill."""
         return self._packed[name]

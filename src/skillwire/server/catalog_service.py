@@ -40,7 +40,7 @@ from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
-from skillwire.server.log import log_broken, log_changes, log_templates
+from skillwire.server.log import log_broken, log_changes
 from skillwire.server.revision import ListedSkills, Superseded, make_indexes, make_revision
 from skillwire.server.search import SearchAnswers
 
@@ -445,7 +445,6 @@ class CatalogService:
         self._all = everything
         logged, news = (everything, whole) if self._logs_all else (skills, changes)
         log_changes(self._log, self._number, len(logged), news)
-        log_templates(self._log, logged.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             names = (*whole.added, *whole.changed)
             self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])

@@ -22,7 +22,6 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from skillwire.executions.view import without_ids
 from skillwire.folder.publish import InvalidFolder
-from skillwire.folder.rules import RULES
 from skillwire.model.packed_skills import SkillChanges
 from skillwire.trust.hidden_text import neutralise
 
@@ -105,13 +104,6 @@ def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: 
     """Log what a new revision publishes."""
     changed = {kind: _names(names) for kind, names in changes._asdict().items() if names}
     log.info("published", revision=revision, skills=skills, **changed)
-
-
-def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
-    """Log the skills that are published with text of a template."""
-    if names:
-        fix = RULES["PLACEHOLDER"].fix
-        log.warning("template text is published", skills=_names(names), code="PLACEHOLDER", fix=fix)
 
 
 def _names(names: Sequence[str]) -> str | int:

@@ -160,17 +160,6 @@ def test_a_folder_that_changed_just_now_is_not_trusted_to_be_unchanged(published
     assert published.loaded == ["one", "one"]
 
 
-def test_template_text_is_not_published_unnoticed(published):
-    write_skill(published.skills, "mentions", {"notes.md": "PLACEHOLDER"})
-    write_skill(published.skills, "new", body="Say what usually fails, and what to do then.\n")
-    with structlog.testing.capture_logs() as log:
-        published.look()
-        write_skill(published.skills, "mentions", body="PLACEHOLDER\n")
-        published.look()
-    [warning] = [entry for entry in log if entry["log_level"] == "warning"]
-    assert (warning["skills"], warning["code"]) == ("new", "PLACEHOLDER")
-
-
 def test_a_skill_that_becomes_broken_keeps_its_last_good_version_and_says_why(published):
     folder = write_skill(published.skills, "one")
     first = published.look()

@@ -14,7 +14,7 @@ from skillwire.adapters.files.credentials import open_store
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.cli.options import CommandGroup, dry_run_option, utc_time
-from skillwire.cli.output import bold, dim, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_source
@@ -23,7 +23,6 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from skillwire.cli.auth_login import LoginPlan
     from skillwire.cli.documents_run import AuthLoginPlanDocument, LoginObject, LogoutObject
-    from skillwire.cli.output import Output
     from skillwire.model.credential import Credential
 
 

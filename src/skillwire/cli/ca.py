@@ -14,7 +14,7 @@ import click
 
 from skillwire.adapters.files.atomic import read_trust_file, write_atomically
 from skillwire.cli.options import CommandGroup, Duration, LazyModule, dry_run_option, in_words, utc_time
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import authority as authority_files
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaDocument, CaIssueDocument, IssuedCertificate
-    from skillwire.cli.output import Output, Styled
     from skillwire.trust import authority as authorities
     from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import CertificateRequest

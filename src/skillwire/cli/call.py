@@ -21,10 +21,10 @@ from skillwire import limits
 from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
-from skillwire.cli.output import bold, dim, output_options
+from skillwire.cli.output import Output, bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.resolver.references import lan_capability, reference_to
-from skillwire.resolver.sources.lan import provider_label
+from skillwire.resolver.sources.lan import Stage, provider_label
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import TimeLimit
 
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillwire.cli.documents_run import CallDocument, CallPlanDocument, Method, RequestObject
-    from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
     from skillwire.model.execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
-    from skillwire.resolver.sources.lan import Stage
 
 
 _STANDARD_INPUT: Final = "-"

@@ -12,17 +12,14 @@ from skillwire.adapters.files.credentials import credential_places
 from skillwire.adapters.files.settings_file import find_project_file, settings_layers, user_file
 from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.options import CommandGroup
-from skillwire.cli.output import bold, dim, output_options
-from skillwire.errors import UsageError
-from skillwire.resolver.settings import trace_settings
+from skillwire.cli.output import Output, Part, bold, dim, output_options
+from skillwire.errors import SourceLocation, UsageError
+from skillwire.resolver.settings import TracedSetting, trace_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting
-    from skillwire.cli.output import Output, Part
-    from skillwire.errors import SourceLocation
-    from skillwire.resolver.settings import TracedSetting
 
 
 class _Settings(CommandGroup):

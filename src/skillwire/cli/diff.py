@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 import click
 
-from skillwire.cli.options import network_options, open_client, open_progress, plural
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.options import NetworkOptions, network_options, open_client, open_progress, plural
+from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.errors import first_of
-from skillwire.folder.review import KINDS, SkillReview
+from skillwire.folder.review import KINDS, Review, SkillReview
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Unpack
 
     from skillwire.cli.documents import DiffDocument, ReviewObject
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output, Part
     from skillwire.folder.differences import FileChange
-    from skillwire.folder.review import Review
     from skillwire.resolver.plan import InstallPlan
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from skillwire.cli.options import scope_option
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.adapters.doctor import Diagnosis, Section
     from skillwire.cli.documents import DoctorCheck
-    from skillwire.cli.output import Output, Styled
 
 _MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": success, "warning": warning, "problem": failure}
 _MARK_WIDTH: Final = max(map(len, _MARKS))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import click
 
 from skillwire.cli.advice import closest, did_you_mean
-from skillwire.cli.output import bold, dim, failure, output_options, warning
+from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError, documentation_link
 from skillwire.folder.rules import RULES
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.cli.documents import CodeObject
-    from skillwire.cli.output import Output, Part
 
 #: Sections and examples, written by ``tools/generate_docs.py`` from the tables' sections and the docs' pages.
 _GENERATED: Final = Path(__file__).with_name("explanations.json")

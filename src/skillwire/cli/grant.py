@@ -22,19 +22,16 @@ from skillwire.cli.options import (
     run_async,
     utc_time,
 )
-from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, nowrap, output_options, success, warning
 from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError, first_of
-from skillwire.executions.grants import granted_action, needs_grant
+from skillwire.executions.grants import GrantChanges, Grants, granted_action, needs_grant
 from skillwire.folder.files import find_folders
-from skillwire.folder.publish import RefusedFolder, prepare
+from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.cli.documents_run import GrantChangesObject, GrantObject, GrantRequestObject, HealthCheckObject
-    from skillwire.cli.output import Output, Part
-    from skillwire.executions.grants import GrantChanges, Grants
-    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.execution import Grant
     from skillwire.model.skill import Action, HealthCheck
 

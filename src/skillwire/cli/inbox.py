@@ -25,7 +25,7 @@ from skillwire.cli.options import (
     shortened,
     utc_time,
 )
-from skillwire.cli.output import bold, dim, failure, folded, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, failure, folded, output_options, success, warning
 from skillwire.errors import NotFoundError, UsageError, ValidationError
 from skillwire.trust.guarded_json import load_json
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from skillwire.adapters import clock
     from skillwire.adapters.sqlite import open as databases
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
-    from skillwire.cli.output import Output, Part
     from skillwire.executions import task_form, tasks
     from skillwire.executions.task_form import Field
     from skillwire.executions.tasks import Inbox

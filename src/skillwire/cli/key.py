@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 import click
 
 from skillwire.cli.options import CommandGroup, LazyModule, combine, dry_run_option, in_words, open_client, utc_time
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.cli.publish import registry_option
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
-    from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery import renewal
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver import lan_settings

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 import click
 
 from skillwire.cli.options import plural, rung_objects
-from skillwire.cli.output import bold, dim, drawn, failure, nowrap, success, warning
+from skillwire.cli.output import Part, Styled, bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.errors import DecodeError, UsageError
-from skillwire.model.lan import FoundVia
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import LanSkillObject, MemberObject, SceneObject
     from skillwire.cli.documents_run import CalledProvider
-    from skillwire.cli.output import Part, Styled
-    from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.sources.lan import Providers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar, c
 
 import click
 
-from skillwire.cli.output import folded, one_line
+from skillwire.cli.output import Output, folded, one_line
 from skillwire.cli.progress import Progress, columns
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from skillwire.cli.documents import LockedObject, RefObject, RpcObject, RungObject, SharedObject
-    from skillwire.cli.output import Output
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SharedFacts, SkillRef

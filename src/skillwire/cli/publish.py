@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.options import combine, dry_run_option, open_client, open_progress, plural
-from skillwire.cli.output import bold, dim, error_object, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, error_object, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.folder.files import find_folders
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents_registry import PublishedObject
-    from skillwire.cli.output import Output
     from skillwire.client.registry import PublishedPackage
 
 registry_option = click.option(

@@ -28,6 +28,8 @@ from skillwire.cli.options import (
     terminal_width,
 )
 from skillwire.cli.output import (
+    Output,
+    Part,
     bold,
     dim,
     encode_document,
@@ -41,8 +43,8 @@ from skillwire.cli.output import (
 )
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
-from skillwire.model.lan import SECRET_KEYS, FoundVia
-from skillwire.resolver.ladder import CACHE, LAN
+from skillwire.model.lan import SECRET_KEYS, FoundVia, LanChange, LanMember, SceneResult
+from skillwire.resolver.ladder import CACHE, LAN, RungTrace
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import not_joined
 
@@ -50,12 +52,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import JoinedScene
-    from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
-    from skillwire.model.lan import LanChange, LanMember, SceneResult
-    from skillwire.resolver.ladder import RungTrace
 
 
 #: Reasons for a missing key that are printed even without --show-secrets: the provider does not work as declared.

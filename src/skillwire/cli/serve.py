@@ -20,13 +20,12 @@ from skillwire.cli.lan_options import (
     read_lan,
 )
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
-from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
+from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.cli.output import Output
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import Revision
 

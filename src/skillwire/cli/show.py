@@ -10,12 +10,13 @@ import json
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import click
 
 from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import (
+    NetworkOptions,
     network_options,
     open_client,
     open_progress,
@@ -25,22 +26,18 @@ from skillwire.cli.options import (
     shortened,
     utc_time,
 )
-from skillwire.cli.output import bold, dim, output_options, warning
+from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
 from skillwire.errors import NotFoundError, TrustError, UsageError
-from skillwire.model.ref import BLOB, Release
+from skillwire.model.ref import BLOB, Release, SkillRef
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import at_version, parse_reference, reference_to
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Unpack
 
     from skillwire.cli.documents import ArtifactType, CatDocument, ReleaseObject, ShowDocument
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output, Part
     from skillwire.client.skill import RemoteSkill
-    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
 
 

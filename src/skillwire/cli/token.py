@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, run_async, utc_time
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.errors import NotFoundError
 from skillwire.model.access import EVERY_SKILL, Token
-from skillwire.registry.tokens import check_form, read_scopes
+from skillwire.registry.tokens import Tokens, check_form, read_scopes
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import TokenDocument, TokenObject
-    from skillwire.cli.output import Output, Styled
-    from skillwire.registry.tokens import Tokens
 
 
 @click.group(cls=CommandGroup)

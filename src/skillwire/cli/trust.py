@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.cli.options import GroupWithDefaultList, dry_run_option, open_client
-from skillwire.cli.output import bold, dim, output_options, success
+from skillwire.cli.output import Output, bold, dim, output_options, success
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.cli.documents import TrustedOrigin
-    from skillwire.cli.output import Output
     from skillwire.model.install import OriginRecord
 
 

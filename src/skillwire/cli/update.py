@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 import click
 
 from skillwire.cli.add import carry_out, inspect, print_plan
 from skillwire.cli.diff import print_changes, reviews_of
 from skillwire.cli.options import (
+    NetworkOptions,
     can_ask,
     confirm,
     dry_run_option,
@@ -17,18 +18,14 @@ from skillwire.cli.options import (
     open_progress,
     scope_option,
 )
-from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, failure, output_options, success, warning
 from skillwire.errors import UsageError, first_of, one_line
-from skillwire.folder.review import KINDS
+from skillwire.folder.review import KINDS, Review
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Unpack
 
     from skillwire.cli.documents import ComparisonObject, OutdatedDocument
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output
-    from skillwire.folder.review import Review
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
 
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 import click
 
-from skillwire.cli.options import network_options, open_client, plural, shortened
-from skillwire.cli.output import bold, dim, failure, output_options, success
+from skillwire.cli.options import NetworkOptions, network_options, open_client, plural, shortened
+from skillwire.cli.output import Output, bold, dim, failure, output_options, success
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.limits import INDEX_BYTES
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from skillwire.cli.documents_run import ValidatedDocument
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output
     from skillwire.protocols.skill_sharing.judge import DocumentReport
 
 _STANDARD_INPUT: Final = "-"

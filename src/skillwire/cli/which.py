@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import (
+    NetworkOptions,
     network_options,
     open_client,
     plural,
@@ -17,21 +18,17 @@ from skillwire.cli.options import (
     rung_objects,
     scope_option,
 )
-from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, error_object, failure, output_options, success, warning
 from skillwire.model.url import parse_url
-from skillwire.resolver.ladder import NAMED
+from skillwire.resolver.ladder import NAMED, RungTrace
 from skillwire.resolver.sources import SKILLS_RPC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Unpack
 
     from skillwire.cli.documents import LookupObject, WhichDocument
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output, Part
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
-    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.which import InstalledHere, OriginTrust, Resolution, Step
 
 

@@ -11,7 +11,7 @@ from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
-from skillwire.resolver.lockfile import remove, verify
+from skillwire.resolver.lockfile import Verification, remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
 from skillwire.wire.exchange import TimeLimit
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.apply import InstallReport
-    from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.which import Resolution
 

@@ -16,7 +16,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
@@ -34,8 +34,9 @@ from skillwire.errors import (
 from skillwire.executions.callable_skill import InputRules, OutputRules
 from skillwire.model.execution import CallRecord, ExecutionStatus, Priority, RemoteExecution
 from skillwire.model.skill import Finding
-from skillwire.model.url import is_ipv4, parse_url
+from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.skill_sharing.calls import (
+    Answer,
     InvocationOptions,
     credential_fields,
     credential_header,
@@ -54,20 +55,16 @@ from skillwire.resolver.calls import (
 )
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
-from skillwire.wire.exchange import seconds_of, work
+from skillwire.wire.exchange import Flow, HttpRequest, seconds_of, work
 from skillwire.wire.pacing import Circuits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.ref import SkillRef
-    from skillwire.model.url import Url
-    from skillwire.protocols.skill_sharing.calls import Answer
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.context import ResolveContext
-    from skillwire.wire.exchange import Flow, HttpRequest
 
 
 _TOO_LARGE: Final = 413

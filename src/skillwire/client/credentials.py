@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
-from skillwire.model.url import parse_url
+from skillwire.model.url import Url, parse_url
 from skillwire.resolver.sources import FOLDER, GIT, LAN
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import Sleep, work
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.credentials import CredentialStore
     from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
-    from skillwire.model.url import Url
     from skillwire.protocols.oauth.messages import Tokens
     from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 _UNAUTHORIZED: Final = 401
 _PAUSE: Final = 0.05  # seconds between two attempts to get a lock that another process holds for one request

@@ -23,11 +23,12 @@ from skillwire.errors import (
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import is_version
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
-from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
+from skillwire.resolver.apply import InstallReport, apply_install, fetch_contents, inspect_plan, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.dependencies import InstalledRequirement, select_skills
 from skillwire.resolver.lockfile import select
 from skillwire.resolver.plan import (
+    InstallPlan,
     InstallPolicy,
     PlannedSkill,
     UpdateComparison,
@@ -49,7 +50,7 @@ from skillwire.resolver.resolve import resolve as resolve_reference
 from skillwire.resolver.review import check_accepted, compare_versions, hold_back
 from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
-from skillwire.wire.exchange import limit_time, work
+from skillwire.wire.exchange import Flow, limit_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -60,12 +61,9 @@ if TYPE_CHECKING:
     from skillwire.model.install import Lock, LockedSkill
     from skillwire.model.ref import Files, SkillRef
     from skillwire.ports import SkillsFolder
-    from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.ladder import RungTrace
-    from skillwire.resolver.plan import InstallPlan
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.which import Resolution
-    from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
 _NAMED: Final = 24  # skills in a message

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import DiscoverOptions, Names
-    from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult

@@ -22,13 +22,13 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.lan import FoundVia, LanScene, members_of
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult, members_of
 from skillwire.model.ref import SkillRef
 from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
-from skillwire.protocols.skill_discovery.search import every_provider, one_provider
-from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Query, Rung
+from skillwire.protocols.skill_discovery.search import StopCondition, every_provider, one_provider
+from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Climb, Query, Rung
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
@@ -44,7 +44,7 @@ from skillwire.resolver.sources.lan import (
     ref_of,
     unverified,
 )
-from skillwire.wire.exchange import TimeLimit, Work, work
+from skillwire.wire.exchange import Flow, TimeLimit, Work, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -56,13 +56,9 @@ if TYPE_CHECKING:
     from skillwire.client.credentials import OriginAccess
     from skillwire.client.scene_provider import SceneProvider
     from skillwire.model.dht import DhtAnswer
-    from skillwire.model.lan import LanChange, LanMember, LanSkill, LanSnapshot, SceneResult
-    from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.ladder import Climb
     from skillwire.resolver.settings import DiscoverySource
-    from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
 _ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 from urllib.parse import quote, urlencode
 
 from skillwire import limits
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
 from skillwire.codes import CODES
 from skillwire.errors import (
     ConflictError,
@@ -30,25 +30,21 @@ from skillwire.folder.load import refused_folder
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.digest import Digest
-from skillwire.model.package import read_package_name
+from skillwire.model.package import PackageName, read_package_name
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest, Sleep, run_all, work
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, run_all, work
 from skillwire.wire.fetch import fetch
 from skillwire.wire.pacing import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Unpack
 
-    from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
-    from skillwire.model.package import PackageName
     from skillwire.resolver.context import ResolveContext
-    from skillwire.wire.exchange import Flow, HttpResponse
 
 _API: Final = "/api/registry"
 _OK: Final = 300

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
+    BlobMode,
+    CreatedBlob,
+    DescribedSkill,
     DescribeSkill,
     ExecuteSkill,
+    ListDetail,
+    ListedSkill,
     ListSkills,
     LoadGuide,
+    Params,
     ReadBlob,
     ReadSkillFile,
     RunCode,
     RunLimits,
+    RunResult,
+    SkillDetail,
+    SkillPage,
 )
 from skillwire.resolver.sources.skills_rpc import (
     Pages,
@@ -29,25 +38,12 @@ from skillwire.resolver.sources.skills_rpc import (
     create_blob,
     read_text_or_bytes,
 )
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import Flow, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
-    from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
-    from skillwire.protocols.skills_rpc.messages import (
-        BlobMode,
-        CreatedBlob,
-        DescribedSkill,
-        ListDetail,
-        ListedSkill,
-        Params,
-        RunResult,
-        SkillDetail,
-        SkillPage,
-    )
-    from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
 

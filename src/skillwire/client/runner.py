@@ -12,13 +12,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
-from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async, limit_time
+from skillwire.wire.exchange import All, Flow, HttpRequest, Step, Work, drive, drive_async, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from skillwire.client.session import AsyncHttp, ClientSession, SyncHttp
-    from skillwire.wire.exchange import Flow, Step
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)

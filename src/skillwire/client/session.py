@@ -30,16 +30,16 @@ from skillwire.errors import (
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
-from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung
+from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung, RungTrace
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.plan import (
     InstallPolicy,
 )
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
-from skillwire.resolver.settings import seconds_of_age
+from skillwire.resolver.settings import Settings, seconds_of_age
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
-from skillwire.wire.exchange import TimeLimit, limit_time, share_time, work
+from skillwire.wire.exchange import Flow, TimeLimit, limit_time, share_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +57,8 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.resolver.ladder import RungTrace
-    from skillwire.resolver.settings import Settings
     from skillwire.resolver.sources.lan import Stage
     from skillwire.testing.publisher import SimulatedPublisher
-    from skillwire.wire.exchange import Flow
 
 SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
 AsyncHttp: TypeAlias = "AsyncDriver"

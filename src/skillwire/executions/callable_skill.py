@@ -29,7 +29,7 @@ from msgspec import UNSET, UnsetType
 from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Skill
-from skillwire.protocols.skill_sharing.messages import AuthType, SkillDescriptor
+from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
 from skillwire.protocols.skill_sharing.validation import (
     Violation,
     compiled,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from jsonschema_rs import ValidationError as SchemaError
 
-    from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
 _MOST_ERRORS: Final = 100
 _MOST_SHOWN: Final = 3  # the others are in the details

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.folder.publish import narrowest_access
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError
+from skillwire.folder.publish import PreparedSkill, narrowest_access
 from skillwire.model.access import EVERY_SKILL, Access, Principal
 from skillwire.model.package import (
     CLOSED,
@@ -31,16 +31,13 @@ from skillwire.model.package import (
     read_package_name,
 )
 from skillwire.model.requirement import parse_requirement, required_packages
-from skillwire.model.skill import is_skill_name, is_version
+from skillwire.model.skill import Skill, is_skill_name, is_version
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, require_account
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
-    from skillwire.errors import SkillwireError
-    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill
     from skillwire.ports import PackageStore
 
 _REASON_LENGTH: Final = 500

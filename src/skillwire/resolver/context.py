@@ -17,8 +17,8 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.install import CachedResponse
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.resolver.ladder import Ladder
-from skillwire.wire.exchange import may_store, work
+from skillwire.resolver.ladder import Ladder, Rung, RungTrace
+from skillwire.wire.exchange import Flow, HttpResponse, may_store, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from skillwire.model.lan import Freshness
     from skillwire.model.ref import SkillRef
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
-    from skillwire.resolver.ladder import Rung, RungTrace
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpResponse
 
 #: The cache, the origin that confirmed the cache, or the origin anew.
 AnsweredBy = Literal["cache", "revalidation", "origin"]

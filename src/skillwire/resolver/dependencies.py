@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError
 from skillwire.model.package import read_package_name
-from skillwire.model.requirement import parse_requirement
+from skillwire.model.requirement import Requirement, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skillwire.model.ref import SkillRef
-    from skillwire.model.requirement import Requirement
     from skillwire.wire.exchange import Flow
 
 _SHOWN: Final = 8  # versions or skills in a message

@@ -12,17 +12,13 @@ that finds something wins. Time and chance are arguments. Spec: SDP §12.1, §12
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
-from skillwire.wire.exchange import TIME_LEFT, All, Sleep, within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skillwire.wire.exchange import Flow
+from skillwire.wire.exchange import TIME_LEFT, All, Flow, Sleep, within
 
 T = TypeVar("T")
 #: How a rung ended, what it found, and its error.

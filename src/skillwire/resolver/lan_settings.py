@@ -13,14 +13,13 @@ import os.path
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.errors import UsageError
+from skillwire.errors import SourceLocation, UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery, read_discovery_yaml
 from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.errors import SourceLocation
     from skillwire.resolver.settings import DiscoverySource
 
 #: Keys that a project cannot set.

@@ -32,13 +32,12 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.git_references import check_ref
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.paths import check_path
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import Flow, work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from skillwire.ports import SkillsFolder
-    from skillwire.wire.exchange import Flow
 
 
 LOCK_NAME: Final = "skills.lock"

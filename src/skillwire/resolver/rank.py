@@ -24,9 +24,9 @@ from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.resolver.context import is_not_found
+from skillwire.resolver.context import ResolveContext, is_not_found
 from skillwire.resolver.references import agent_skills_at, sharing_below
-from skillwire.resolver.sources import SKILL_SHARING
+from skillwire.resolver.sources import SKILL_SHARING, Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at
 from skillwire.resolver.sources.skill_sharing import (
     FROM_REGISTRY,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.ref import SharedFacts, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError
-from skillwire.resolver.context import is_not_found
+from skillwire.resolver.context import ResolveContext, is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import LADDER, NAMED, Rung
 from skillwire.resolver.plan import meets_min_age, ref_of_locked
-from skillwire.resolver.references import parse_reference, parse_source, sharing_at
+from skillwire.resolver.references import Reference, parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
-from skillwire.wire.exchange import share_time, work
+from skillwire.wire.exchange import Flow, share_time, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SkillRef
     from skillwire.model.requirement import Requirement
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.references import Reference
-    from skillwire.wire.exchange import Flow
 
 _NETWORK: Final = "lan:"  # the source that stands for the local network
 #: Errors of an address that is no endpoint of the Skills Protocol.

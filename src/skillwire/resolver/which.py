@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
-from skillwire.resolver.ladder import NAMED, Outcome
+from skillwire.resolver.ladder import NAMED, Outcome, RungTrace
 from skillwire.resolver.lockfile import find_deviations
-from skillwire.resolver.references import parse_source
+from skillwire.resolver.references import Reference, parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import Flow, work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
     from skillwire.ports import SkillsFolder
     from skillwire.resolver.context import Attempt, ResolveContext
-    from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.plan import Decision, InstallPolicy
-    from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow
 
 
 class Step(NamedTuple):

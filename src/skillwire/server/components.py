@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillwire import limits
-from skillwire.server.metrics import Metrics
-from skillwire.server.problems import problem_for
+from skillwire.server.metrics import ExecutionStats, Metrics
+from skillwire.server.problems import Problem, problem_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from skillwire.server.downloads import Downloads
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
-    from skillwire.server.metrics import ExecutionStats
     from skillwire.server.namespace_proofs import NamespaceProofs
-    from skillwire.server.problems import Problem
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages

@@ -22,11 +22,11 @@ from urllib.parse import quote_plus
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
 from skillwire.model.access import EVERY_SKILL
-from skillwire.model.execution import ExecutionSettings, RunSettings
+from skillwire.model.execution import AllowedCallers, ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.settings import flag, integer, read_discovery, text
+from skillwire.protocols.skill_discovery.settings import LanSettings, flag, integer, read_discovery, text
 from skillwire.resolver.settings import choice_of
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.trust.address import AddressPolicy
@@ -35,8 +35,6 @@ from skillwire.trust.guarded_toml import load_toml, toml_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from skillwire.model.execution import AllowedCallers
-    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.auth.access_token import AccessClaims
 
 _COUNT_MAX: Final = 1_000_000

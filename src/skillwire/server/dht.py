@@ -21,7 +21,7 @@ from skillwire.model.access import Access
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 from skillwire.protocols.skill_discovery.messages import Endpoint
-from skillwire.server.lan.service import make_offer
+from skillwire.server.lan.service import LanService, make_offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
-    from skillwire.server.lan.service import LanService
     from skillwire.server.revision import Revision
 
 #: Seconds until a node that could not start is tried again, and between two looks at the catalog and the local network.

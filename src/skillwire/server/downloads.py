@@ -21,7 +21,7 @@ from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.folder.pack import zip_files
 from skillwire.folder.publish import packed_files
 from skillwire.model.access import Access
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import FileContent, Skill
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.server.responses import BlobSender
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package, PackageName, PackageVersion
-    from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore, PackageStore
     from skillwire.registry.tokens import Tokens
     from skillwire.server.context import RequestContext

@@ -41,7 +41,7 @@ from skillwire.server.routes.executions import (
     read_request,
     requested_name,
 )
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
@@ -57,12 +57,10 @@ if TYPE_CHECKING:
     from skillwire.model.access import Principal
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
-    from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
-    from skillwire.server.routing import Handler
     from skillwire.trust.address import AddressPolicy
 
 

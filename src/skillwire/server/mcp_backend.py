@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import Blob, Running
+from skillwire.bridges.mcp.caller import Blob, Large, Running
 from skillwire.bridges.mcp.entries import limit_exceeded
 from skillwire.errors import DecodeError, PendingError, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.search import SearchQuery
-from skillwire.model.skill import is_skill_name
+from skillwire.model.skill import Skill, is_skill_name
 from skillwire.registry.search import read_words, telling_words
 from skillwire.server.callable_skills import CallableSkills
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.bridges.mcp.caller import Large
     from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult

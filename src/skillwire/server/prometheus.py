@@ -9,15 +9,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from skillwire.model.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from prometheus_client.metrics_core import Metric
 
     from skillwire.model.dht import DhtStatus
     from skillwire.server.background import BackgroundTasks

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from skillwire import limits
 from skillwire.executions.tasks import person_name
-from skillwire.model.execution import ExecutionStatus
+from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
 from skillwire.web.assets import asset_urls
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-    from skillwire.model.execution import Execution
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024

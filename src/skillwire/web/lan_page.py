@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.model.lan import USABLE_STATUSES, LanSnapshot
+from skillwire.model.lan import USABLE_STATUSES, LanScene, LanSkill, LanSnapshot
 from skillwire.web.address import single_fields
-from skillwire.web.environment import render
+from skillwire.web.environment import Frame, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.model.dht import DhtBucket, DhtStatus
-    from skillwire.model.lan import LanScene, LanSkill
-    from skillwire.web.environment import Frame
 
 #: Statuses as the page calls them, in the order in which they are offered.
 STATUSES: Final = {

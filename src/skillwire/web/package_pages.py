@@ -15,24 +15,20 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skillwire import limits
-from skillwire.folder.differences import compare_files
+from skillwire.folder.differences import DiffLine, compare_files
 from skillwire.folder.review import KINDS, compare_reviews, review_files
-from skillwire.model.package import Status, read_package_name
+from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role, Status, read_package_name
 from skillwire.model.skill import FileContent
 from skillwire.registry.accounts import grantable_scopes
 from skillwire.web.address import short_address
-from skillwire.web.environment import render
-from skillwire.web.public_pages import SkillAddresses, hit, skill_values
+from skillwire.web.environment import Frame, render
+from skillwire.web.public_pages import SkillAddresses, SkillText, hit, skill_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from skillwire.folder.differences import DiffLine
     from skillwire.model.access import DeviceLogin, Token
-    from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role
     from skillwire.ports import BlobStore
-    from skillwire.web.environment import Frame
-    from skillwire.web.public_pages import SkillText
 
 _PUBLISHERS: Final = ("publishers", "Publishers")
 #: The picture of downloads: the height of a bar, and how far it is from the next.

@@ -30,17 +30,14 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
-from skillwire.model.url import parse_url, resolve_url
-from skillwire.wire.exchange import HttpRequest, Sleep
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.model.url import Url, parse_url, resolve_url
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, Sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skillwire.errors import SkillwireError
     from skillwire.model.install import CachedResponse
-    from skillwire.model.url import Url
-    from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD: Final = frozenset({307, 308})

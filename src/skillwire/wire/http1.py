@@ -18,18 +18,16 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from skillwire import limits
 from skillwire.errors import FetchError, SourceLocation, UsageError
-from skillwire.wire.exchange import HttpResponse, may_store
+from skillwire.wire.exchange import HttpRequest, HttpResponse, Sink, may_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping
-    from typing import TypeVar
 
     from skillwire.model.url import Url
-    from skillwire.wire.exchange import HttpRequest, Sink
 
     T = TypeVar("T")
     Parsing = Generator[None, None, T]

@@ -9,7 +9,7 @@ import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.lan.sockets import UdpSockets, widen
+from skillwire.adapters.lan.sockets import SystemNetwork, UdpSockets, widen
 from skillwire.errors import ConflictError, SourceLocation, UsageError
 from skillwire.model.url import without_zone
 from skillwire.wire.node import Peer
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from skillwire.adapters.lan.sockets import SystemNetwork
 
 #: Ports that are tried until one is free for both families.
 _TRIES: Final = 16

@@ -25,7 +25,7 @@ from skillwire.adapters.files import atomic
 from skillwire.adapters.files.atomic import damaged, locked, read_state, write_atomically
 from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.url import is_ipv4, parse_url
+from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
 from skillwire.trust.guarded_json import load_json
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from skillwire.model.credential import Credential
-    from skillwire.model.url import Url
 
 _SERVICE: Final = "skillwire"
 

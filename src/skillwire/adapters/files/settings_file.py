@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from skillwire.adapters.files.atomic import config_directory, home_directory, read_bounded
 from skillwire.errors import DecodeError, SourceLocation, StorageError
 from skillwire.limits import SETTINGS_BYTES
-from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
+from skillwire.resolver.settings import SETTINGS_FILE, Settings, SettingsLayer, environment_layer, merge_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.resolver.settings import Settings
 
 
 def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:

@@ -20,21 +20,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from skillwire import limits
-from skillwire.adapters.http.proxies import check_peer
-from skillwire.errors import FetchError, SourceLocation, TrustError
-from skillwire.model.url import is_ipv4
-from skillwire.trust.address import is_localhost
+from skillwire.adapters.http.proxies import Proxy, check_peer
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
+from skillwire.model.url import Origin, Url, is_ipv4
+from skillwire.trust.address import AddressPolicy, is_localhost
 from skillwire.version import VERSION
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.http1 import ResponseReader
 
 if TYPE_CHECKING:
     import ssl
-
-    from skillwire.adapters.http.proxies import Proxy
-    from skillwire.errors import SkillwireError
-    from skillwire.model.url import Origin, Url
-    from skillwire.trust.address import AddressPolicy
 
 
 USER_AGENT: Final = f"skillwire/{VERSION}"

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 from skillwire import limits
 from skillwire.adapters.http.connection import (
     USER_AGENT,
+    Connection,
     ConnectionPool,
     Deadline,
+    Resolver,
     known_addresses,
     may_repeat,
     more_serious,
@@ -32,21 +34,17 @@ from skillwire.adapters.http.connection import (
     open_connection,
     resolve_host,
 )
-from skillwire.adapters.http.proxies import check_peer, find_proxy
+from skillwire.adapters.http.proxies import Proxy, check_peer, find_proxy
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.url import parse_url
-from skillwire.wire.exchange import All, HttpRequest, Work, drive
+from skillwire.model.url import Url, parse_url
+from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive
 from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skillwire.adapters.http.connection import Connection, Resolver
-    from skillwire.adapters.http.proxies import Proxy
-    from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpResponse, Step
 
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import Counter
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -34,7 +34,6 @@ from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from ipaddress import IPv4Network, IPv6Network
 
     from zeroconf.asyncio import AsyncZeroconf
 

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
 from skillwire.folder.danger import search_file
-from skillwire.folder.manifest import entry_points
+from skillwire.folder.manifest import EntryPoint, entry_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skillwire.folder.lint import FolderContent, TextFile
-    from skillwire.folder.manifest import EntryPoint
     from skillwire.folder.rules import Findings
 
 

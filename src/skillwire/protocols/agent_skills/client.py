@@ -13,7 +13,7 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.trust.guarded_json import server_code, server_message
-from skillwire.wire.exchange import HttpRequest, may_store
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, may_store
 from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skillwire.model.install import CachedResponse
     from skillwire.model.ref import IndexedFile, SkillRef
     from skillwire.protocols.agent_skills.messages import IndexEntry
-    from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
 _PARTIAL: Final = 206
 _FORBIDDEN: Final = 403

@@ -27,7 +27,7 @@ from msgspec import inspect
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
-from skillwire.protocols.skill_sharing.messages import CONDITIONS, DEFINITIONS, SkillDescriptor
+from skillwire.protocols.skill_sharing.messages import CONDITIONS, DEFINITIONS, ParameterDefinition, SkillDescriptor
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
     from jsonschema_rs import ValidationError as SchemaError
 
-    from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _NAMES: Final = {definition: name for name, definition in DEFINITIONS.items()}

@@ -23,7 +23,7 @@ from skillwire.resolver.rank import conflicting_digests
 from skillwire.resolver.references import parse_reference
 from skillwire.resolver.resolve import resolve
 from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.exchange import Flow, HttpRequest, work
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.ladder import Query
-    from skillwire.wire.exchange import Flow
 
 _OFFERED: Final = 16  # rows of the answer that are read
 _OK: Final = 200

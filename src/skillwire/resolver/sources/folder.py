@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from skillwire.errors import NotFoundError, SourceLocation
 from skillwire.model.ref import LOCAL, SkillRef
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import Flow, work
 
 if TYPE_CHECKING:
     from skillwire.model.install import LockedSkill
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.sources import Lookup
-    from skillwire.wire.exchange import Flow
 
 
 class Folder:

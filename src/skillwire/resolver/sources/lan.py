@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.digest import Digest
-from skillwire.model.lan import host_and_port
+from skillwire.model.lan import LanSkill, SceneResult, host_and_port
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import conflicting_digests, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skillwire.model.lan import LanSkill, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.ladder import Climb, Query

@@ -21,8 +21,8 @@ from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
-from skillwire.resolver.context import Attempt, freshness, read_document
-from skillwire.resolver.sources import SKILL_SHARING
+from skillwire.resolver.context import Attempt, DocumentRequest, ResolveContext, freshness, read_document
+from skillwire.resolver.sources import SKILL_SHARING, Lookup
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.install import CachedResponse
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor, SkillIndexEntry
-    from skillwire.resolver.context import DocumentRequest, ResolveContext
-    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 

@@ -36,7 +36,7 @@ from skillwire.model.package import is_account
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import ask_for_code, check_endpoint, read_answer, redeem_code
 from skillwire.protocols.oauth.client import fetch_metadata as fetch_server_metadata
-from skillwire.protocols.oauth.messages import AuthorizationRequest, ClientIdentity
+from skillwire.protocols.oauth.messages import AuthorizationRequest, ClientIdentity, ServerMetadata
 from skillwire.registry.accounts import Person
 from skillwire.server.auth.access_token import (
     AccessClaims,
@@ -58,8 +58,6 @@ from skillwire.wire.exchange import Flow, HttpRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skillwire.protocols.oauth.messages import ServerMetadata
-    from skillwire.server.auth.issuer import Driver
     from skillwire.server.configuration import Credentials, Grants, OAuth2Settings
     from skillwire.trust.address import AddressPolicy
 

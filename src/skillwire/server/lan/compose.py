@@ -13,7 +13,7 @@ from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.lan.agent import LanAgent, load_agent_identity
+from skillwire.adapters.lan.agent import AgentIdentity, LanAgent, load_agent_identity
 from skillwire.adapters.lan.certificates import RenewalService
 from skillwire.adapters.lan.connection_secrets import SceneSecrets
 from skillwire.adapters.sandbox.resources import ResourceLimits
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.adapters.executors.secrets import Secrets
-    from skillwire.adapters.lan.agent import AgentIdentity
     from skillwire.model.skill import Skill
     from skillwire.ports import Executor
     from skillwire.protocols.skill_discovery.messages import HealthStatus

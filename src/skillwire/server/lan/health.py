@@ -30,7 +30,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError
-from skillwire.model.execution import Attempt, Execution
+from skillwire.model.execution import Attempt, Execution, ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.folder.publish import InvalidFolder
-    from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import HealthCheck, Skill
     from skillwire.ports import Executor
 

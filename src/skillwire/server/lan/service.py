@@ -35,7 +35,7 @@ from skillwire.protocols.skill_discovery.limits import ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer, check_record_size
 from skillwire.server.execution_service import Notifier
-from skillwire.server.lan.health import GOOD, UNCHECKED
+from skillwire.server.lan.health import GOOD, UNCHECKED, HealthReading, SkillHealth
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
-    from skillwire.server.lan.health import HealthReading, SkillHealth
     from skillwire.server.revision import Revision
     from skillwire.wire.node import Peer
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, TrustError
-from skillwire.model.access import ANONYMOUS, Access
-from skillwire.model.package import PackageName, read_package_name
+from skillwire.model.access import ANONYMOUS, Access, Principal
+from skillwire.model.package import Package, PackageName, PackageVersion, read_package_name
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import is_member
@@ -32,7 +32,7 @@ from skillwire.server.problems import READ, ProblemError
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.pages import PAGE_WAIT_SECONDS, SkillPages, listed_page, page_routes
 from skillwire.server.routes.registry_requests import moved
-from skillwire.server.routing import Answer, Operation
+from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.web.address import read_query, single_fields
 from skillwire.web.package_pages import (
     ShownPackage,
@@ -50,15 +50,12 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
-    from skillwire.model.access import Principal
-    from skillwire.model.package import Package, PackageVersion
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
-    from skillwire.server.routing import Handler, Route
     from skillwire.server.sessions import Session
     from skillwire.web.environment import Frame
 

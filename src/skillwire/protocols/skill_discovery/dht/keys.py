@@ -8,10 +8,7 @@ that of a capability alone, since ``findByCapability`` names no skill, and that 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 
 def _key(text: str) -> bytes:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.protocols.skill_discovery.dht.messages import is_public, write_host
+from skillwire.protocols.skill_discovery.dht.messages import WireContact, is_public, write_host
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 
 if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.dht.messages import WireContact
     from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.wire.node import Peer
 

@@ -81,10 +81,10 @@ class Walk:
         self._seen: set[bytes] = {peers.id}
         self._paths: list[list[Candidate]] = [[] for _ in range(PATHS)]  # the closest first
         self._busy: list[Candidate | None] = [None] * PATHS
+        self._unread: list[tuple[Candidate, Sequence[WireContact]]] = []  # contacts that answers named
         self._first: set[Candidate] = set()
         self._in_flight = 0
         self._slow_ones: set[Candidate] = set()
-        self._is_at_the_end = False
         self._providers = 0
         self._reading = 0
 
@@ -105,27 +105,27 @@ class Walk:
         """Ask the next node of each idle path; end when there is none."""
         if self.is_over:
             return
-        for path in range(PATHS):
-            if self._busy[path] is None and (candidate := self._next(path)) is not None:
-                self._busy[path] = candidate
-                self._ask(candidate, now)
-        waits = self._in_flight - (len(self._slow_ones) if self.records else 0) + self._reading
-        if self._is_satisfied() or not waits:
-            if not self._is_at_the_end and not self.records and not self._is_satisfied():
-                self._is_at_the_end = True
-                for contact in self._at_the_end():
+        is_first = bool(self._first) and bool(self._providers or self.stored)  # which may be enough
+        self.is_over = self._providers >= _ENOUGH and not self._first and not self._reading
+        if not self.is_over and not is_first:
+            for path in range(PATHS):
+                if self._busy[path] is None and (candidate := self._next(path)) is not None:
+                    self._busy[path] = candidate
+                    self._ask(candidate, now)
+            waits = self._in_flight - (len(self._slow_ones) if self.records else 0) + self._reading
+            if not waits and not self.records:
+                contacts, self._at_the_end = self._at_the_end, tuple
+                for contact in contacts():
                     if contact.id not in self._seen:
                         self._seen.add(contact.id)
                         self._ask(Candidate(contact, 1 << 256, None, None), now)
-                if self._in_flight:
-                    return
-            self.is_over = True
+                waits = self._in_flight
+            self.is_over = not waits
         self._changed(now)
 
-    def _is_satisfied(self) -> bool:
-        return self._providers >= _ENOUGH and not self._first and not self._reading
-
     def _next(self, path: int) -> Candidate | None:
+        while self._unread:
+            self._take_contacts(*self._unread.pop())
         waiting = self._paths[path]
         enough = self.answered[self._k - 1] if len(self.answered) >= self._k else 1 << 256
         for most in (_BLAMED, _IGNORED):
@@ -183,17 +183,17 @@ class Walk:
         else:
             insort(self.answered, candidate.distance)
             self.answerers.add(candidate.contact.id)
+            self._peers.learn(answer.contacts, candidate.contact.peer, now)
             self.unanswered.pop(candidate.contact.peer, None)
-            self._take_contacts(candidate, answer.contacts, now)
+            self._unread.append((candidate, answer.contacts))
             if isinstance(answer, Stored):
                 self.stored += answer.status == STORED
             elif answer.record:
                 self._take_record(candidate, answer, now)
         self._go_on(now)
 
-    def _take_contacts(self, namer: Candidate, contacts: Sequence[WireContact], now: Moment) -> None:
+    def _take_contacts(self, namer: Candidate, contacts: Sequence[WireContact]) -> None:
         source = namer.contact.peer
-        self._peers.learn(contacts, source, now)
         if namer.path is None:
             return
         idle = (path for path in range(PATHS) if not self._paths[path] and self._busy[path] is None)

@@ -150,7 +150,13 @@ def read_host(address: bytes) -> str:
 
 
 #: How far an address leads. A link-local IPv6 address means nothing without the interface, so it is never handed on.
-_REACH: Final = {AddressScope.LOOPBACK: 1, AddressScope.PRIVATE: 2, AddressScope.SPECIAL: 2, AddressScope.PUBLIC: 3}
+THIS_MACHINE, _LOCAL, PUBLIC = 1, 2, 3
+_REACH: Final = {
+    AddressScope.LOOPBACK: THIS_MACHINE,
+    AddressScope.PRIVATE: _LOCAL,
+    AddressScope.SPECIAL: _LOCAL,
+    AddressScope.PUBLIC: PUBLIC,
+}
 
 
 @lru_cache(maxsize=4096)
@@ -158,13 +164,8 @@ def reach(host: str) -> int:
     """Return 3 for a public address, 2 for one of a local network, 1 for this machine, 0 for one of no node."""
     scope = classify(read_address(host.partition("%")[0]))
     if scope is AddressScope.LINK_LOCAL:
-        return 0 if ":" in host else 2
+        return 0 if ":" in host else _LOCAL
     return _REACH.get(scope, 0)
-
-
-def is_public(host: str) -> bool:
-    """Return whether an address is routed everywhere."""
-    return reach(host) == _REACH[AddressScope.PUBLIC]
 
 
 def may_name(source: Peer, host: str) -> bool:

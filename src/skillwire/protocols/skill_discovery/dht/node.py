@@ -412,13 +412,9 @@ class DhtNode:
         """Return the nodes closest to a key that may be named to an asker, as many as fit beside a record."""
         most = min(int(limits.DATAGRAM_BYTES), 3 * size)
         fits = min(self._settings.k, m.contacts_within(most, record, is_ipv6=":" in source.host))
-        closest = self._peers.table(source).closest(int.from_bytes(target, "big"), fits + 1)
-        named = [
-            entry.wire
-            for entry in closest
-            if entry.contact.id != asked.sender and m.may_name(source, entry.contact.peer.host)
-        ]
-        return named[:fits]
+        least = max(1, m.reach(source.host))
+        closest = self._peers.table(source).closest(int.from_bytes(target, "big"), fits + 1, least)
+        return [entry.wire for entry in closest if entry.contact.id != asked.sender][:fits]
 
     def _send(self, answer: m.Answer, asked: m.Request, size: int, source: Peer, now: Moment) -> str:
         """Answer a request; say HELLO to a node that is new, unless that would exceed the bound of the answer."""
@@ -428,7 +424,7 @@ class DhtNode:
         self._requests.outbox.append(Datagram(data, source))
         may_greet = not asked.flags & m.CLIENT and len(data) + m.HELLO_BYTES <= 3 * size
         if may_greet and self._peers.would_learn(asked.sender, source, now):
-            self._peers.hello(source, now)
+            self._peers.hello(source, now, is_once=True)
         return ""
 
     # --- the driver ---

@@ -46,11 +46,12 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement
 
-#: Seconds between two tries of nodes that do not answer, and the most between two checks of nodes that do.
+#: Seconds between two tries of nodes that do not answer; between two checks of nodes that do, at most and at first.
 _RETRY: Final = 1.0
 _CHECK: Final = 10.0
+_FIRST_CHECK: Final = 0.2
 #: Seconds in which a node that did not prove its key is not asked for it again without need.
-_DECLINED: Final = 60.0
+_DECLINED: Final = 10.0
 #: Nodes that are asked for their proof after one answer that names them.
 _LEARNED: Final = 3
 
@@ -103,8 +104,9 @@ class Peers:
         self._lost: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)
         for contact in contacts:
             self._lost.put(contact.peer, None)
-        self._pause = _RETRY
+        self._pause = _CHECK if is_client else _FIRST_CHECK
         self._next_check = 0.0
+        self._next_retry = 0.0
         self._next_try: float | None = None
 
     def table(self, peer: Peer) -> Table:
@@ -155,15 +157,21 @@ class Peers:
         return [Contact(proof.id, peer) for proof, peer in known if proof is not None]
 
     def hello(
-        self, peer: Peer, now: Moment, then: Proven = lambda _proof, _now: None, slow: Slow | None = None
+        self,
+        peer: Peer,
+        now: Moment,
+        then: Proven = lambda _proof, _now: None,
+        slow: Slow | None = None,
+        *,
+        is_once: bool = False,
     ) -> None:
-        """Ask a node to prove its key; several askers at once share one HELLO."""
+        """Ask a node to prove its key; several askers at once share one HELLO, which ``is_once`` sends once."""
         waiting = self._hellos.setdefault(peer, [])
         waiting.append((then, slow))
         if len(waiting) == 1:
             nonce = self._random.randbytes(NONCE_BYTES)
             done = partial(self._welcomed, peer, nonce)
-            self.requests.ask(peer, None, Hello, (nonce,), now, done, partial(self._slow, peer))
+            self.requests.ask(peer, None, Hello, (nonce,), now, done, partial(self._slow, peer), is_once=is_once)
 
     def _slow(self, peer: Peer, now: Moment) -> None:
         for _, slow in list(self._hellos.get(peer, ())):
@@ -204,7 +212,7 @@ class Peers:
             return
         if proof.id != self.id:
             self.table(peer).add(Entry.of(Contact(proof.id, peer), proof.judgement, now.steady))
-            self._try_by(now.steady + _CHECK)
+            self._try_by(now.steady + self._pause)
         is_back = peer in self._lost or self.bootstraps.get(peer) is False
         self._lost.pop(peer, None)
         if peer in self.bootstraps:
@@ -282,12 +290,13 @@ class Peers:
             return
         unreached = [peer for peer, is_reached in self.bootstraps.items() if not is_reached]
         queues = [queue for queue in (list(self._suspects), list(self._lost), unreached) if queue]
-        if queues:
+        if queues and now.steady >= self._next_retry:
+            self._next_retry = now.steady + _RETRY
             turn, which = divmod(int(now.steady / _RETRY), len(queues))
             self.hello(queues[which][turn % len(queues[which])], now)
         if now.steady >= self._next_check:
             self._check(now)
-        self._next_try = now.steady + _RETRY if queues else self._next_check
+        self._next_try = min(self._next_check, now.steady + _RETRY) if queues else self._next_check
 
     def _check(self, now: Moment) -> None:
         self._next_check = now.steady + self._pause

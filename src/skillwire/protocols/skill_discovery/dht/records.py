@@ -93,6 +93,8 @@ class SignedRecord:
         data: its exact bytes.
         kid: SHA-256 of the signer's public key.
         standing: CERTIFIED or UNVERIFIED.
+        ends: when it counts no longer, seconds since the epoch: when it expires, or its certificate does.
+        stream: of what the newest record counts.
     """
 
     data: bytes
@@ -110,22 +112,13 @@ class SignedRecord:
     kid: bytes
     standing: Standing
     judgement: Judgement
-
-    @cached_property
-    def stream(self) -> Stream:
-        """Of what the newest record counts."""
-        return self.kid, self.agent_id, self.skill_id
+    ends: float
+    stream: Stream
 
     @cached_property
     def keys(self) -> frozenset[bytes]:
         """The keys under which it may be stored."""
         return keys_of(self.skill_id, self.capabilities)
-
-    @cached_property
-    def ends(self) -> float:
-        """When it counts no longer: seconds since the epoch."""
-        until = self.judgement.until if self.standing is Standing.CERTIFIED else float("inf")
-        return min(self.expires / 1000, until)
 
     def is_valid(self, wall: float) -> bool:
         """Return whether it still counts at ``wall``, seconds since the epoch."""
@@ -177,8 +170,10 @@ def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
         raise TrustError("DHT_RECORD", f"no certificate of {body.agent_id} for {body.skill_id}")
     if not is_signed(judgement, _SIGNED + envelope.body, envelope.signature):
         raise TrustError("DHT_RECORD", f"the record of {body.skill_id} is forged")
+    kid = signer_id(judgement, body.agent_id)
+    ends = min(body.expires / 1000, judgement.until if standing is Standing.CERTIFIED else float("inf"))
     fields: tuple[Any, ...] = msgspec.structs.astuple(body)
-    return SignedRecord(data, *(*fields, signer_id(judgement, body.agent_id), standing, judgement))
+    return SignedRecord(data, *(*fields, kid, standing, judgement, ends, (kid, body.agent_id, body.skill_id)))
 
 
 def _read_body(data: bytes) -> _Body:

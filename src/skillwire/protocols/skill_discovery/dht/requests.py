@@ -2,7 +2,8 @@
 
 An answer counts when it comes from the address that was asked, within the time, with the transaction, the type and the
 sender's id that belong to it. The timeout follows RFC 6298: the smoothed round trip and four times its variation. After
-it the request is sent once more, and its asker may go on with another node meanwhile.
+it the request is sent once more, and its asker may ask another node meanwhile. A node without a measured round trip has
+twice the usual time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.dht.messages import ANSWERS, TRANSACTION, TRANSACTION_BYTES, encode, reach
+from skillwire.protocols.skill_discovery.dht.messages import (
+    ANSWERS,
+    THIS_MACHINE,
+    TRANSACTION,
+    TRANSACTION_BYTES,
+    encode,
+    reach,
+)  # fmt: skip
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.wire.node import Datagram, Peer
@@ -23,12 +31,10 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.dht.messages import Answer, Request
 
-#: Seconds until a request is sent again: to a node without a measured round trip, the least and the most.
+#: Seconds until a request is sent again: to a node without a measured round trip at most, the least and the most.
 _UNKNOWN: Final = 0.4
 _LEAST: Final = 0.08
 _MOST: Final = 1.0
-
-_THIS_MACHINE: Final = 1
 
 #: Takes the answer, or None when none came.
 Done = Callable[[Any, "Moment"], None]
@@ -47,7 +53,7 @@ class Pending:
     timeout: float
     done: Done
     slow: Slow | None
-    is_repeated: bool = False
+    is_last: bool
 
 
 class Requests:
@@ -62,6 +68,7 @@ class Requests:
         self._settled = settled
         self._pending: dict[bytes, Pending] = {}
         self._due: TimerQueue[bytes] = TimerQueue()
+        self._usual = _UNKNOWN  # seconds of a timeout, of the nodes that answered
         self._round_trips: BoundedDict[Peer, tuple[float, float]] = BoundedDict(limits.DHT_PROVEN)
         self.timer = self._due.timer
 
@@ -74,18 +81,24 @@ class Requests:
         now: Moment,
         done: Done,
         slow: Slow | None = None,
+        *,
+        is_once: bool = False,
     ) -> None:
-        """Send a request of some fields; ``done`` gets its answer, ``slow`` is called when it is sent again."""
+        """Send a request, twice unless ``is_once``; ``done`` gets its answer, and ``slow`` may come before."""
         transaction = self._random.randbytes(TRANSACTION_BYTES)
         data = encode(kind(transaction, *self._head, *fields))
         timeout = self._timeout(peer)
-        self._pending[transaction] = Pending(peer, node_id, kind, data, now.steady, timeout, done, slow)
+        self._pending[transaction] = Pending(peer, node_id, kind, data, now.steady, timeout, done, slow, is_once)
         self._due.set(transaction, now.steady + timeout)
         self.outbox.append(Datagram(data, peer))
 
     def _timeout(self, peer: Peer) -> float:
         known = self._round_trips.get(peer)
-        return _UNKNOWN if known is None else min(_MOST, max(_LEAST, known[0] + 4 * known[1]))
+        if known is None:
+            return min(_UNKNOWN, 2 * self._usual)
+        timeout = min(_MOST, max(_LEAST, known[0] + 4 * known[1]))
+        self._usual += (timeout - self._usual) / 8
+        return timeout
 
     def awaits(self, data: bytes) -> bool:
         """Return whether a datagram has the transaction of a request under way."""
@@ -98,11 +111,12 @@ class Requests:
             return False
         del self._pending[answer.transaction]
         self._due.cancel(answer.transaction)
-        if not asked.is_repeated:
+        if not asked.is_last:
             trip = now.steady - asked.sent
             mean, spread = self._round_trips.get(source) or (trip, trip / 2)
             spread += (abs(trip - mean) - spread) / 4
-            self._round_trips.put(source, (mean + (trip - mean) / 8, spread))
+            share = 8 if trip > mean else 2  # the first trips, of many nodes that start at once, are forgotten soon
+            self._round_trips.put(source, (mean + (trip - mean) / share, spread if trip > mean else spread / 2))
         is_right = asked.node_id is None or answer.sender == asked.node_id
         self._settled(asked, is_right, now)
         asked.done(answer if is_right else None, now)
@@ -112,12 +126,12 @@ class Requests:
         """Send again what was not answered in time; give up on what was sent twice."""
         while (transaction := self._due.pop(now.steady)) is not None:
             asked = self._pending[transaction]
-            if asked.is_repeated:
+            if asked.is_last:
                 del self._pending[transaction]
                 self._settled(asked, False, now)
                 asked.done(None, now)
                 continue
-            asked.is_repeated = True
+            asked.is_last = True
             self._due.set(transaction, now.steady + max(asked.timeout, _UNKNOWN))
             self.outbox.append(Datagram(asked.data, asked.peer))
             if asked.slow is not None:
@@ -132,7 +146,7 @@ class SourceRates:
 
     def allows(self, source: Peer | str, cost: float, now: float) -> bool:
         """Return whether a request that costs as much is read, and count it."""
-        if isinstance(source, Peer) and reach(source.host) != _THIS_MACHINE:
+        if isinstance(source, Peer) and reach(source.host) != THIS_MACHINE:
             source = source.host
         left, since = self._left.get(source, (float(limits.DHT_BURST), now))
         left = min(limits.DHT_BURST, left + (now - since) * limits.DHT_RATE)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.protocols.skill_discovery.dht.messages import WireContact, is_public, write_host
+from skillwire.protocols.skill_discovery.dht.messages import PUBLIC, WireContact, reach, write_host
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 
 if TYPE_CHECKING:
@@ -42,16 +42,17 @@ class Entry:
     number: int
     wire: WireContact
     subnet: bytes  # empty where addresses are not public
+    reach: int  # of its address
     heard: float  # by the steady clock
     failures: int = 0
 
     @classmethod
     def of(cls, contact: Contact, judgement: Judgement, now: float) -> Entry:
         """Return an entry of a node that proved its key at ``now``."""
-        host = write_host(contact.peer.host)
-        subnet = host[: 8 if len(host) > 4 else 3] if is_public(contact.peer.host) else b""  # noqa: PLR2004 - IPv4
+        host, distance = write_host(contact.peer.host), reach(contact.peer.host)
+        subnet = host[: 8 if len(host) > 4 else 3] if distance == PUBLIC else b""  # noqa: PLR2004 - IPv4
         wire = contact.id, host, contact.peer.port
-        return cls(contact, judgement, int.from_bytes(contact.id, "big"), wire, subnet, now)
+        return cls(contact, judgement, int.from_bytes(contact.id, "big"), wire, subnet, distance, now)
 
 
 class Table:
@@ -144,9 +145,10 @@ class Table:
         """Return the node that was heard longest ago."""
         return next(iter(self._entries.values()), None)
 
-    def closest(self, number: int, most: int) -> list[Entry]:
-        """Return the nodes closest to an id, given as a number, that answered their last requests."""
-        good = [(entry.number ^ number, entry) for entry in self._entries.values() if not entry.failures]
+    def closest(self, number: int, most: int, least: int = 0) -> list[Entry]:
+        """Return the nodes closest to an id that answered their last requests, of at least this reach."""
+        entries = self._entries.values()
+        good = [(one.number ^ number, one) for one in entries if not one.failures and one.reach >= least]
         good.sort(key=lambda pair: pair[0])
         return [entry for _, entry in good[:most]]
 

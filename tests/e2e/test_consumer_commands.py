@@ -65,7 +65,7 @@ class TestPipe:
     def test_show_has_three_levels(self, origin, project):
         reference = f"{origin}/csv-profile"
         shown = document(project, "show", reference)
-        assert set(shown) == {"schema", "skill", "type", "versions", "findings"}
+        assert set(shown) == {"schema", "skill", "type", "rungs", "versions", "findings"}
         shown = document(project, "show", reference, "--body", "--files")
         assert shown["body"].strip() in (EXAMPLES / "csv-profile/SKILL.md").read_text()
         listed = {row["path"]: row["executable"] for row in shown["files"]}

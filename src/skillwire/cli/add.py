@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,7 +25,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
 from skillwire.errors import NotFoundError, UsageError, first_of
 from skillwire.resolver.lockfile import did_you_mean
-from skillwire.resolver.references import reference_to
+from skillwire.resolver.references import exact_reference_to, reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,8 +117,12 @@ def inspect(client: Client, output: Output, progress: Progress, plan: InstallPla
         return plan
     with progress.during("fetching", len(plan.pending)):
         plan = client.inspect(plan, consent=consent, on_done=progress.advance)
+    skills = {row.skill.name: row.skill for row in plan.pending}
     for review in reviews_of(plan):
         print_review(output, review)
+        if doubtful := [*review.more.get("dangers", ()), *review.more.get("hidden", ())]:
+            path = shlex.quote(doubtful[0].partition(": ")[0])
+            output.hint("read it first:", f"skillwire cat {exact_reference_to(skills[review.name])} {path}")
     return plan
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.runner import documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
+from skillwire.model.skill import SKILL_MD
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import TimeLimit, limit_time
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.wire.exchange import Flow
-
-_SKILL_MD: Final = "SKILL.md"
 
 
 class SkillFlows:
@@ -117,8 +116,8 @@ class SkillFlows:
         return (yield from self._session.versions(self._ref))
 
     def _read_body(self) -> Flow[str]:
-        content = yield from self._read_file(_SKILL_MD)
-        source = f"{self.name}/{_SKILL_MD}"
+        content = yield from self._read_file(SKILL_MD)
+        source = f"{self.name}/{SKILL_MD}"
         if self._ref.rpc is None:
             return parse_skill_md(content, source=source).body
         # The frontmatter of the Skills Protocol has other fields, and may be missing.

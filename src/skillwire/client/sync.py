@@ -176,8 +176,8 @@ class Client(ClientBase[SyncRunner]):
     ) -> InstallPlan:
         """Fetch the skills of a plan, and return it with a review of each as ``inspected``; install nothing.
 
-        Findings about text and code are reported. :meth:`apply` installs the inspected bytes. Without ``consent``, the
-        failures of unknown origins are left to it.
+        What is doubtful in text and code is part of the review. :meth:`apply` installs the inspected bytes. Without
+        ``consent``, the failures of unknown origins are left to it.
         """
         return self._runner.run(self._session.inspect(plan, consent=consent, on_done=on_done))
 

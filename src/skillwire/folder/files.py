@@ -20,10 +20,9 @@ from typing import Final
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.rules import CheckLevel, Findings
-from skillwire.model.skill import FileContent, Finding
+from skillwire.model.skill import SKILL_MD, FileContent, Finding
 from skillwire.trust.paths import check_path, collision_key
 
-SKILL_MD: Final = "SKILL.md"
 _JUNK: Final = re.compile(
     r"\.(?:DS_Store|AppleDouble|Trashes|Spotlight-V100|fseventsd|directory|git|hg|svn|bzr"
     r"|idea|vscode|venv|tox|nox|mypy_cache|ruff_cache|pytest_cache|hypothesis|coverage)"

@@ -22,10 +22,9 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type
 import msgspec
 
 from skillwire.errors import UsageError
-from skillwire.folder.files import SKILL_MD
 from skillwire.model.access import Access
 from skillwire.model.execution import CallContext
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import SKILL_MD, FileContent
 
 _SECTION: Final = re.compile(
     r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|See Also|Todo|Warnings?):\s*"

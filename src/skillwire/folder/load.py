@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
-from skillwire.folder.files import SKILL_MD, read_files
+from skillwire.folder.files import read_files
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
 from skillwire.folder.lint import FolderContent, text_files
 from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secrets
@@ -27,11 +27,10 @@ from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint
 from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.folder.rules import CheckLevel, Findings
-from skillwire.model.skill import FileContent, Finding, Identifiers, is_skill_name, is_version
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, FileContent, Finding, Identifiers, is_skill_name, is_version
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
-SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
 T = TypeVar("T")

@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import TrustError
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.trust.archive.plan import plan_files, plausible_size
 
-_SKILL_MD: Final = "SKILL.md"
 #: Level 9 makes skills 0.3 % smaller and takes half as long again.
 _LEVEL: Final = 6
 
@@ -58,7 +57,7 @@ def pack(files: Iterable[FileContent]) -> Packed:
         ValidationError: ``NOSKILL_MD``.
         TrustError: an ``ARCHIVE_...`` or ``PATH_...`` code when our own reader would refuse the archive.
     """
-    ordered = sorted(plan_files(files).files, key=lambda file: (file.path != _SKILL_MD, file.path.encode()))
+    ordered = sorted(plan_files(files).files, key=lambda file: (file.path != SKILL_MD, file.path.encode()))
     if any(len(file.path.encode()) > limits.PUBLISH_PATH_BYTES for file in ordered):
         packed = Packed(zip_files(ordered), ".zip", "application/zip")
         inflated = sum(len(file.content) for file in ordered)

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
-from skillwire.folder.files import SKILL_MD, raise_machine_error
+from skillwire.folder.files import raise_machine_error
 from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder, check_files, check_folder, identify
 from skillwire.folder.manifest import Input, load_action
 from skillwire.folder.pack import pack
@@ -32,7 +32,7 @@ from skillwire.folder.rules import Findings
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PATTERN
-from skillwire.model.skill import Artifact, FileContent, Finding, Kind, SharedInput, Sharing, Skill, SkillFile
+from skillwire.model.skill import SKILL_MD, Artifact, FileContent, Finding, Kind, SharedInput, Sharing, Skill, SkillFile
 from skillwire.trust.archive import read_archive
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import SkillwireError
 from skillwire.folder.danger import COMMENT, MOST, search_file
+from skillwire.model.skill import SKILL_MD, SKILL_TOML
 from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from skillwire.folder.danger import FoundDanger
     from skillwire.folder.differences import FileChange
+    from skillwire.folder.frontmatter import SkillMd
+    from skillwire.folder.manifest import Manifest
     from skillwire.model.ref import Files
     from skillwire.model.skill import FileContent
 
@@ -160,12 +163,23 @@ _PROSE: Final = frozenset({
 })  # fmt: skip
 
 
+class Parsed(NamedTuple):
+    """What was parsed of a skill before its review: ``SKILL.md``; ``skill.toml`` and the number of its flaws."""
+
+    skill_md: SkillMd | None = None
+    manifest: Manifest | None = None
+    flaws: int = 0
+
+
 def review_files(
-    name: str, files: Iterable[FileContent], report: Callable[[str, FoundDanger], object] = lambda *_: None
+    name: str,
+    files: Iterable[FileContent],
+    report: Callable[[str, FoundDanger], object] = lambda *_: None,
+    parsed: Parsed = Parsed(),  # noqa: B008  # it cannot change
 ) -> Review:
     """Return what the skill of these files may do; the first ones are read while ``REVIEW_BYTES`` last.
 
-    ``report`` is called with a path and each danger in that file.
+    ``report`` is called with a path and each danger in that file; what was ``parsed`` before is not parsed again.
     """
     found: dict[str, set[str]] = {kind: set() for kind in KINDS}
     budget = int(limits.REVIEW_BYTES)
@@ -193,7 +207,7 @@ def review_files(
             found["unread"].add(_with_digest(path, data))
             budget = max(budget, budget + len(data)) if len(data) > limits.REVIEW_FILE_BYTES else budget
             continue
-        for kind, value in _review_text(path, lowered, data):
+        for kind, value in _review_text(path, lowered, data, parsed):
             found[kind].add(_shortened(value))
     return {kind: _bounded(values) for kind, values in found.items() if values}
 
@@ -274,7 +288,7 @@ def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], _FLAGS.get(name, 0))
 
 
-def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, str]]:
+def _review_text(path: str, lowered: str, data: bytes, parsed: Parsed) -> Iterator[tuple[str, str]]:
     """Yield the kind and value of what the text of one file says. A shell skips NUL characters, and so does this."""
     text = data.decode("utf-8", "replace").replace("\0", "")
     is_markdown = lowered.endswith((".md", ".mdx", ".markdown"))
@@ -283,10 +297,10 @@ def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, st
         yield "hidden", f"{path}: {describe_hidden(marked[run.start : run.start + run.length], run)}"
     if is_markdown:
         yield from _concealed(path, text)
-    if path == "SKILL.md" and ("allowed-tools" in text or "\\" in text):
-        yield from _review_frontmatter(data)
-    if path == "skill.toml":
-        yield from _review_manifest(path, data)
+    if path == SKILL_MD and ("allowed-tools" in text or "\\" in text):
+        yield from _review_frontmatter(data, parsed.skill_md)
+    if path == SKILL_TOML:
+        yield from _review_manifest(path, data, parsed)
     yield from (("hosts", host) for host in _hosts(text))
     if any(f"_{word}" in text for word in _SECRETS):
         for name in _compiled("capital").findall(text):
@@ -306,11 +320,11 @@ def _concealed(path: str, text: str) -> Iterator[tuple[str, str]]:
             yield "hidden", f"{path}: not displayed {element[0]}"
 
 
-def _review_frontmatter(data: bytes) -> Iterator[tuple[str, str]]:
+def _review_frontmatter(data: bytes, skill_md: SkillMd | None) -> Iterator[tuple[str, str]]:
     from skillwire.folder.frontmatter import parse_skill_md  # noqa: PLC0415  # it imports YAML
 
     try:
-        skill_md = parse_skill_md(data, description="-")
+        skill_md = skill_md or parse_skill_md(data, description="-")
     except SkillwireError:  # installing refuses it
         return
     for run in find_hidden(skill_md.description):  # an escape of YAML spells it
@@ -320,14 +334,17 @@ def _review_frontmatter(data: bytes) -> Iterator[tuple[str, str]]:
         yield "tools", tool
 
 
-def _review_manifest(path: str, data: bytes) -> Iterator[tuple[str, str]]:
+def _review_manifest(path: str, data: bytes, parsed: Parsed) -> Iterator[tuple[str, str]]:
     from skillwire.folder.manifest import entry_points, read_manifest  # noqa: PLC0415  # few skills have one
 
-    try:
-        manifest, flaws = read_manifest(data, source=path)
-    except SkillwireError:
-        yield "unread", _with_digest(path, data)
-        return
+    manifest, flaws = parsed.manifest, parsed.flaws
+    if manifest is None:
+        try:
+            manifest, found = read_manifest(data, source=path)
+        except SkillwireError:
+            yield "unread", _with_digest(path, data)
+            return
+        flaws = len(found)
     if flaws:
         yield "unread", _with_digest(path, data)
     for function in entry_points(manifest):

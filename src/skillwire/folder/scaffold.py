@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skillwire.errors import ValidationError
-from skillwire.folder.files import SKILL_MD
-from skillwire.model.skill import FileContent, is_skill_name
+from skillwire.model.skill import SKILL_MD, FileContent, is_skill_name
 
 #: What templates say where an author is to say something: ours, and those of the installers that most people use.
 PLACEHOLDERS: Final = (

@@ -20,6 +20,10 @@ from skillwire.model.digest import Digest  # same
 
 Level = Literal["error", "warning", "note"]
 
+#: The files of a skill with a meaning of their own.
+SKILL_MD: Final = "SKILL.md"
+SKILL_TOML: Final = "skill.toml"
+
 
 class Finding(NamedTuple):
     """A problem at one place; ``code`` is an error code or a lint rule (:mod:`skillwire.folder.rules`)."""

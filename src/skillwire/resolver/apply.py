@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill, OriginRecord
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import UnstoredBytes, fetch_artifact, fetch_files
 from skillwire.resolver.context import timestamp
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 #: An artifact's verified bytes, the digest of a large one in the blob store, single files, or the error.
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
-_SKILL_MD: Final = "SKILL.md"
 #: An inspected plan keeps as many bytes of files that an artifact in the cache has too.
 _KEPT_BYTES: Final = 8 * limits.MIB
 
@@ -178,7 +177,7 @@ def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> 
 
 def _open_artifact(skill: SkillRef, content: bytes) -> Files:
     if skill.artifact_type == "skill-md":
-        return (FileContent(_SKILL_MD, content),)
+        return (FileContent(SKILL_MD, content),)
     try:
         return read_archive(content).files
     except SkillwireError as error:

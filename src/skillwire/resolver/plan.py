@@ -23,7 +23,7 @@ from skillwire.model.install import InstallLocation, LockedSkill
 from skillwire.model.package import version_order
 from skillwire.model.ref import LOCAL, IndexedFile, Release, SkillRef
 from skillwire.model.requirement import parse_requirement
-from skillwire.model.skill import Finding, is_version
+from skillwire.model.skill import SKILL_MD, Finding, is_version
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import timestamp
 from skillwire.resolver.sources import GIT, Lookup, open_source
@@ -328,7 +328,7 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
     if locked.artifact_type == "files":
-        base = locked.url.removesuffix("SKILL.md")
+        base = locked.url.removesuffix(SKILL_MD)
         files = tuple(
             IndexedFile(path, base + quote(path), Digest(f"sha256:{hexadecimal}"))
             for path, hexadecimal in locked.files.items()

@@ -1,6 +1,7 @@
 """What a person should know of skills before an agent reads them, and which updates need an answer first.
 
-:func:`inspect_files` reports doubts about one skill and returns what it may do. :func:`hold_back` takes out of a plan
+:func:`compare_versions` returns what one skill may do; :func:`inspect_files` reports doubts about one that is installed
+without such a review. :func:`hold_back` takes out of a plan
 the updates that ask for more than the installed version, and those that replace a version under its own number, unless
 they were accepted.
 
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError, first_of
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.review import KINDS, SkillReview, review_files
+from skillwire.folder.review import KINDS, Parsed, SkillReview, review_files
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill
 from skillwire.model.requirement import parse_requirement
-from skillwire.model.skill import Finding, is_skill_name
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, Finding, is_skill_name
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.plan import hash_files
 from skillwire.resolver.references import exact_reference_to
@@ -29,14 +30,11 @@ if TYPE_CHECKING:
 
     from skillwire.folder.danger import FoundDanger
     from skillwire.folder.manifest import Manifest
-    from skillwire.folder.review import Review
     from skillwire.model.install import Lock
     from skillwire.model.ref import Files, SkillRef
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
 
 
-_SKILL_MD: Final = "SKILL.md"
-_SKILL_TOML: Final = "skill.toml"
 _NAMED: Final = 6  # hosts and secrets, or values of a kind, in one message
 
 
@@ -47,8 +45,12 @@ def compare_versions(
     old_files: Files,
     report: Callable[[Finding], object],
 ) -> SkillReview:
-    """Return what a skill may do, and what the version before it may, if there is one; report what is doubtful."""
-    after = inspect_files(ref, files, report)
+    """Return what a skill may do, and what the version before it may, if there is one.
+
+    Where it is not the skill of its index is reported; what is doubtful in it is part of the review. Raises when no
+    agent could load the skill.
+    """
+    after = review_files(ref.name, _in_order(files), parsed=_check_loadable(ref, files, report))
     if old is None or not old_files:
         return SkillReview(ref.name, ref.version, ref.digest or tree_digest(hash_files(files)), after, files)
     hashes, old_hashes = hash_files(files), hash_files(old_files)
@@ -74,10 +76,9 @@ def tree_digest(hashes: Mapping[str, str]) -> str:
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
-def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Review:
-    """Return what a skill may do, and report what is doubtful. Raises when no agent could load the skill."""
-    manifest = _manifest_of(ref, files, report)
-    _check_loadable(ref, files, manifest, report)
+def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
+    """Report what is doubtful in a skill that is installed unreviewed. Raises when no agent could load the skill."""
+    parsed = _check_loadable(ref, files, report)
     reported = set[tuple[str, str]]()
 
     def report_danger(path: str, danger: FoundDanger) -> None:
@@ -87,50 +88,48 @@ def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], objec
             fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {path}"
             report(Finding(danger.code, "warning", danger.message, danger.place, fix))
 
-    review = review_files(ref.name, _in_order(files), report_danger)
-    _report_code(ref, manifest, report)
-    return review
+    _report_hidden(ref, files, report)
+    review_files(ref.name, _in_order(files), report_danger, parsed)
+    _report_code(ref, parsed.manifest, report)
 
 
 def _in_order(files: Files) -> Files:
-    return tuple(sorted(files, key=lambda file: (file.path != _SKILL_MD, file.path)))
+    return tuple(sorted(files, key=lambda file: (file.path != SKILL_MD, file.path)))
 
 
-def _manifest_of(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Manifest | None:
-    content = next((file.content for file in files if file.path == _SKILL_TOML), None)
-    if content is None:
-        return None
-    from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
+def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Parsed:
+    """Check leniently that an agent can load the skill, and that it is the one of the index; return what was parsed."""
+    name, contents = ref.name, {file.path: file.content for file in files if file.path in {SKILL_MD, SKILL_TOML}}
+    parsed = Parsed()
+    if SKILL_TOML in contents:
+        from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
 
-    try:
-        return read_manifest(bytes(content), source=f"{ref.name}/{_SKILL_TOML}")[0]
-    except SkillwireError as error:
-        report(as_finding(error))
-        return None
-
-
-def _check_loadable(
-    ref: SkillRef, files: Files, manifest: Manifest | None, report: Callable[[Finding], object]
-) -> None:
-    """Check leniently that an agent can load the skill, that it is the one of the index, and that all of it shows."""
-    name = ref.name
-    content = next(file.content for file in files if file.path == _SKILL_MD)
-    source = f"{name}/{_SKILL_MD}"
-    stated = manifest.description if manifest is not None and manifest.name else None
-    skill_md = parse_skill_md(bytes(content), source=source, description=stated)
+        try:
+            manifest, flaws = read_manifest(bytes(contents[SKILL_TOML]), source=f"{name}/{SKILL_TOML}")
+            parsed = Parsed(manifest=manifest, flaws=len(flaws))
+        except SkillwireError as error:
+            report(as_finding(error))
+    stated = parsed.manifest.description if parsed.manifest is not None and parsed.manifest.name else None
+    skill_md = parse_skill_md(bytes(contents[SKILL_MD]), source=f"{name}/{SKILL_MD}", description=stated)
     if skill_md.name != name:
         message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
         report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
     if ref.description and ref.description.split() != skill_md.description.split():
         message = f"the index describes {name} in other words than its SKILL.md"
-        fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {_SKILL_MD}"
+        fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {SKILL_MD}"
         report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
+    return parsed._replace(skill_md=skill_md)
+
+
+def _report_hidden(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
+    """Report characters of ``SKILL.md`` that no reader sees."""
+    content = next(file.content for file in files if file.path == SKILL_MD)
     if hidden := find_hidden(bytes(content).decode()):
         number = sum(run.length for run in hidden)
         message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
-        read = f"skillwire cat {exact_reference_to(ref)} {_SKILL_MD}"
+        read = f"skillwire cat {exact_reference_to(ref)} {SKILL_MD}"
         fix = f"Read it before an agent does: {read} shows them as escapes on a terminal."
-        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
+        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(f"{ref.name}/{SKILL_MD}"), fix))
 
 
 def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Finding], object]) -> None:
@@ -141,7 +140,7 @@ def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Fin
     asks = f", and asks for {asks}" if asks else ""
     message = f"{ref.name} is an action: its code would run when something calls it{asks}"
     fix = f"Nothing was run. Read it first: skillwire cat {exact_reference_to(ref)} {manifest.runtime.entrypoint}"
-    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{ref.name}/{_SKILL_TOML}"), fix))
+    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{ref.name}/{SKILL_TOML}"), fix))
 
 
 def hold_back(

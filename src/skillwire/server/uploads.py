@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, StorageError, ValidationError
-from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds

@@ -22,6 +22,7 @@ from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.access import Access
 from skillwire.model.package import Status
 from skillwire.model.search import SearchPage, SearchQuery
+from skillwire.model.skill import SKILL_MD
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, profile_of
@@ -146,7 +147,6 @@ def _label(facet: str, value: str) -> str:
     return _KINDS.get(value, value) if facet == "kind" else value
 
 
-_SKILL_MD: Final = "SKILL.md"
 _MANIFEST: Final = "skill.toml"
 #: More findings of one kind than this are folded, but for some examples.
 _ALIKE: Final = 10
@@ -197,7 +197,7 @@ class SkillAddresses(NamedTuple):
 def read_text(skill: Skill, addresses: SkillAddresses, blobs: BlobStore) -> SkillText:
     """Read and render what the page shows of a skill's files. May take a second: not for the event loop."""
     links = SkillLinks(addresses.page, addresses.raw, [file.path for file in skill.files], ANCHOR)
-    data, manifest = _read(skill, _SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
+    data, manifest = _read(skill, SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
     try:
         body = split_body(data)
     except SkillwireError:  # it was read before it was published; now it is shown as it is

@@ -469,9 +469,21 @@ class TestAdding:
         files = {"SKILL.md": (skill_md("one", text), 0o644), "run": (b"#!/bin/sh\nrm -rf ~\n", 0o755)}
         site.put("one", tar_gz({**files, "a.bin": (b"\0 rm -rf ~" + b" " * 3 * limits.MIB, 0o644)}))
         plan = client.plan("example.com/one")
-        plan = client.inspect(plan)
-        before = list(findings)
-        assert [(finding.code, str(finding.place)) for finding in before] == [
+        (row,) = client.inspect(plan).skills
+        assert findings == [], "the review has them"
+        assert {kind: len(values) for kind, values in row.inspected.more.items()} == {
+            "dangers": 5,
+            "hidden": 1,
+            "secrets": 1,
+            "hosts": 1,
+            "commands": 1,
+            "scripts": 1,
+            "binaries": 1,
+            "unread": 1,
+        }
+        assert installed(client) == []
+        client.apply(plan, consent=True)
+        assert [(finding.code, str(finding.place)) for finding in findings] == [
             ("PIPE_TO_SHELL", "one/SKILL.md:6:6"),
             ("AGENT_OVERRIDE", "one/SKILL.md:5:1"),
             ("AGENT_OVERRIDE", "one/SKILL.md:5:55"),
@@ -481,9 +493,6 @@ class TestAdding:
             ("FILE_UNSEARCHED", "one/a.bin"),
             ("DESTRUCTIVE_COMMAND", "one/run:2:1"),
         ]
-        assert installed(client) == []
-        client.apply(plan, consent=True)
-        assert findings == before
 
     def test_a_skill_of_the_skills_protocol_is_installed_by_its_manifest(self, client, site, findings):
         text = b"---\nname: Lead Sync\nshort_description: s\n---\nDo it.\n"

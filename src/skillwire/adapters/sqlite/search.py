@@ -32,7 +32,7 @@ from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
 from skillwire.model.search import FacetValue, SearchPage, SearchQuery
-from skillwire.model.skill import Skill
+from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.registry.search import (
     FACETS,
     FacetCounts,
@@ -406,7 +406,7 @@ class SearchIndex:
             self._profiles[slot] = known.setdefault(profile, profile)
             words = [value for key, value in (skill.metadata or {}).items() if key != "version"]
             tags = " ".join((*words, *skill.capabilities, *skill.scenes))
-            files = " ".join(file.path for file in skill.files if file.path != "SKILL.md")
+            files = " ".join(file.path for file in skill.files if file.path != SKILL_MD)
             yield slot + 1, skill.name, tags, skill.description, files[: limits.SEARCH_FILES_LENGTH]
 
 

@@ -28,9 +28,8 @@ from skillwire.bridges.marketplace.documents import (
     read_plugin_skills,
 )
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, ValidationError
-from skillwire.folder.files import SKILL_MD
 from skillwire.folder.load import CheckedFolder, check_folder
-from skillwire.model.skill import FileContent, Finding, is_skill_name
+from skillwire.model.skill import SKILL_MD, FileContent, Finding, is_skill_name
 
 
 class GatheredSkill(NamedTuple):

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from skillwire import limits
 from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.model.skill import SKILL_MD
 from skillwire.protocols.agent_skills.codec import encode_index
 from skillwire.protocols.agent_skills.messages import IndexEntry
 
@@ -39,7 +40,6 @@ def limit_exceeded(skill: Skill) -> str | None:
 
 
 _SCHEME: Final = "skill://"
-SKILL_MD: Final = "SKILL.md"
 INDEX_URI: Final = f"{_SCHEME}index.json"
 TEMPLATE: Final = f"{_SCHEME}{{name}}/{{+path}}"
 

@@ -31,11 +31,12 @@ from starlette.types import Message, Receive, Scope, Send
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
 from skillwire.bridges.mcp.caller import McpSkills
-from skillwire.bridges.mcp.entries import SKILL_MD, Entries, Target, find_target, limit_exceeded, uri_of
+from skillwire.bridges.mcp.entries import Entries, Target, find_target, limit_exceeded, uri_of
 from skillwire.bridges.mcp.messages import INVALID_REQUEST, answers_in, encode_error, read_messages
 from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
 from skillwire.bridges.mcp.tools import Tools
 from skillwire.errors import ValidationError
+from skillwire.model.skill import SKILL_MD
 from skillwire.version import VERSION
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"

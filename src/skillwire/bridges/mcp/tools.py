@@ -35,11 +35,11 @@ from msgspec import UNSET, Meta, Struct
 
 from skillwire import limits
 from skillwire.bridges.mcp.caller import McpSkills, Running
-from skillwire.bridges.mcp.entries import SKILL_MD, frontmatter_of, skill_md_of, uri_of
+from skillwire.bridges.mcp.entries import frontmatter_of, skill_md_of, uri_of
 from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Skill
+from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.protocols.skills_rpc.codec import encode_run
 from skillwire.protocols.skills_rpc.messages import CreateBlob as CreateBlob_messages

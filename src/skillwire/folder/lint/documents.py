@@ -16,13 +16,12 @@ from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import SourceLocation
-from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import BOM, SkillMd
 from skillwire.folder.lint import FolderContent
 from skillwire.folder.manifest import entry_points
 from skillwire.folder.rules import Findings
 from skillwire.folder.scaffold import PLACEHOLDERS
-from skillwire.model.skill import is_skill_name, is_version
+from skillwire.model.skill import SKILL_MD, is_skill_name, is_version
 from skillwire.trust.hidden_text import excerpt, neutralise
 
 #: Where plain text is no text: YAML 1.1 (PyYAML) and 1.2 (yaml, js-yaml) together.

@@ -18,7 +18,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.lint.documents import is_link_text
 from skillwire.folder.rules import CheckLevel, Findings
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Finding, is_skill_name
+from skillwire.model.skill import SKILL_MD, Finding, is_skill_name
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.trust import guarded_json
 from skillwire.trust.guarded_json import load_json
@@ -110,7 +110,7 @@ class _Index:
     def _lint_files(self, number: int, entry: dict[str, Any]) -> None:
         """Judge a 0.1.0 entry, whose files are beside the index."""
         files = entry.get("files")
-        if not isinstance(files, list) or files[:1] != ["SKILL.md"] or not all(isinstance(file, str) for file in files):
+        if not isinstance(files, list) or files[:1] != [SKILL_MD] or not all(isinstance(file, str) for file in files):
             self._add("INDEX_ENTRY", "files is no list of paths that begins with SKILL.md", "skills", number, "files")
             return
         for position, file in enumerate(files if is_skill_name(entry.get("name")) else ()):

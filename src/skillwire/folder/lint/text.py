@@ -15,9 +15,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from skillwire.folder.files import SKILL_MD
 from skillwire.folder.lint import FolderContent, TextFile
 from skillwire.folder.rules import Findings
+from skillwire.model.skill import SKILL_MD
 from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 
 #: How many runs of one file are reported one by one.

@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import IndexedFile
-from skillwire.model.skill import Finding, is_skill_name, is_version
+from skillwire.model.skill import SKILL_MD, Finding, is_skill_name, is_version
 from skillwire.model.url import Url, parse_url, resolve_url
 from skillwire.protocols.agent_skills.messages import (
     SCHEMA_URI,
@@ -32,7 +32,6 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
 
-_SKILL_MD: Final = "SKILL.md"
 #: Prefix of the URLs of an index that is encoded once for several places.
 UNPLACED: Final = "\0"
 #: A capability or a scene. Spec: specs §3 "reserved characters in values".
@@ -319,7 +318,7 @@ class _Reader:
         paths = [check_path(read(file)) for file in files]
         if len(set(paths)) != len(paths):
             raise ValidationError("FILES_FORM", "files lists a path twice", place=self._place)
-        if _SKILL_MD not in paths:
+        if SKILL_MD not in paths:
             raise ValidationError("FILES_FORM", "files does not list SKILL.md", place=self._place)
         return paths
 
@@ -328,7 +327,7 @@ class _Reader:
         name = self.name()
         urls = [self.url(f"{name}/{quote(path)}") for path in paths]
         files = tuple(map(IndexedFile, paths, urls, digests))
-        return IndexEntry(name, self.description(), "files", urls[paths.index(_SKILL_MD)], None, files)
+        return IndexEntry(name, self.description(), "files", urls[paths.index(SKILL_MD)], None, files)
 
     def _warn(self, code: str, message: str, fix: str) -> None:
         self._findings.append(Finding(code, "warning", message, self._place, fix))
@@ -375,8 +374,8 @@ def _read_draft(entry: _Reader) -> IndexEntry:
     path = entry.item.get("path")
     if not isinstance(path, str):
         raise ValidationError("URL", f"not a path: {_shown(path)}")
-    url = entry.url(path if path.endswith(".md") else path.rstrip("/") + "/" + _SKILL_MD)
-    return IndexEntry(name, entry.description(), "files", url, None, (IndexedFile(_SKILL_MD, url),))
+    url = entry.url(path if path.endswith(".md") else path.rstrip("/") + "/" + SKILL_MD)
+    return IndexEntry(name, entry.description(), "files", url, None, (IndexedFile(SKILL_MD, url),))
 
 
 _READERS: Final = {

@@ -35,6 +35,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model import skill as model
 from skillwire.model.search import seal, unseal
+from skillwire.model.skill import SKILL_MD, SKILL_TOML
 from skillwire.protocols.skills_rpc.codec import encode_described, encode_page
 from skillwire.protocols.skills_rpc.messages import DescribedSkill, FileContent, ListedSkill
 from skillwire.trust.guarded_toml import load_toml
@@ -54,7 +55,6 @@ GUIDE: Final = "skills.protocol.guide"
 _GUIDE_FOLDER: Final = "skills-protocol-guide"
 #: The characters on both sides of the dot: what begins with ``a.`` lies between ``a.`` and ``a/``.
 _DOT, _AFTER_DOT = ".", "/"
-_SKILL_MD: Final = "SKILL.md"
 _SHOWN: Final = 80
 #: Parts of a relative path that name nothing: ``./`` and doubled slashes.
 _SUPERFLUOUS: Final = re.compile(r"(?:(?<=/)|^(?!/))(?:\.?/)+")
@@ -94,7 +94,7 @@ class Guide(NamedTuple):
 def load_guide() -> Guide:
     """Return the guide."""
     folder = resources.files(__package__).joinpath("guide", _GUIDE_FOLDER)
-    files = tuple(model.FileContent(name, folder.joinpath(name).read_bytes()) for name in ("SKILL.md", "skill.toml"))
+    files = tuple(model.FileContent(name, folder.joinpath(name).read_bytes()) for name in (SKILL_MD, SKILL_TOML))
     prepared = prepare_files(_GUIDE_FOLDER, files, "skills")
     if not isinstance(prepared, PreparedSkill):
         raise TypeError(f"the guide cannot be published: {prepared.findings}")
@@ -274,7 +274,7 @@ class SkillsRpc:
         manifest = {**_head(found.skill), **document}
         if params.detail == "manifest":
             return encode_described(describe(manifest))
-        skill_md = _content_of(found, _SKILL_MD) or b""
+        skill_md = _content_of(found, SKILL_MD) or b""
         frontmatter = dict(parse_skill_md(skill_md, description=found.skill.description).fields)
         content = skill_md.decode() if params.detail == "full" else None
         return encode_described(describe(manifest, frontmatter, content))
@@ -312,7 +312,7 @@ class SkillsRpc:
 
     def load_skills_protocol_guide(self, _params: LoadGuide) -> bytes:
         """Return the guide. Spec: specs §4."""
-        content = _content_of(self._find(GUIDE, None, must_be_usable=True), _SKILL_MD) or b""
+        content = _content_of(self._find(GUIDE, None, must_be_usable=True), SKILL_MD) or b""
         return msgspec.json.encode({"content": content.decode()})
 
     def usable(self, name: str, version: str | None = None) -> Skill:

@@ -34,7 +34,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.requirement import parse_range
-from skillwire.model.skill import is_skill_name, is_version
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
 from skillwire.resolver.git_references import check_ref
 from skillwire.resolver.lockfile import did_you_mean
@@ -52,8 +52,6 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _DUMB: Final = re.compile(rb"[0-9a-f]{40}\trefs/")
 _TAG: Final = re.compile(r"refs/tags/(?:(.+?)[-@/])?v?(\d+\.\d+\.\d+(?:[-+].*)?)", re.ASCII)
 _OK: Final = 200
-_SKILL_MD: Final = "SKILL.md"
-_SKILL_TOML: Final = "skill.toml"
 _TYPE: Final = "application/x-git-upload-pack-"
 
 #: The folders that ``skills`` 1.7.4 looks into, and how deep below each; then all folders if none has a skill.
@@ -74,7 +72,7 @@ _EVERYWHERE: Final = 5
 
 def find_skill_folders(tree: Tree, below: str = "") -> list[str]:
     """Return the folders of skills in ``below``, which may be one itself; the first has precedence over its equals."""
-    marked = {file.path.rpartition("/")[0] for file in tree.files if file.path.rpartition("/")[2] == _SKILL_MD}
+    marked = {file.path.rpartition("/")[0] for file in tree.files if file.path.rpartition("/")[2] == SKILL_MD}
     children: dict[str, list[str]] = {}
     for folder in sorted(tree.folders):
         if folder:
@@ -206,7 +204,7 @@ class GitSource:
     def _read_skills(self, url: str, chosen: _Commit, tree: Tree, folders: Sequence[str]) -> Flow[list[SkillRef]]:
         files = {folder: _files_below(tree, folder) for folder in folders}
         is_one = len(folders) == 1
-        described = (_SKILL_MD, _SKILL_TOML)
+        described = (SKILL_MD, SKILL_TOML)
         needed = [file.blob for some in files.values() for file in some if is_one or file.path in described]
         self._objects.update((yield from self._load(url, needed)))
         found = []
@@ -226,12 +224,12 @@ class GitSource:
         content = {file.path: self._objects[file.blob] for file in facts.files if file.blob in self._objects}
         place = f"{url}/{facts.path}".rstrip("/")
         manifest = None
-        if _SKILL_TOML in content:
+        if SKILL_TOML in content:
             from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
 
-            manifest, _ = read_manifest(content[_SKILL_TOML], source=f"{place}/{_SKILL_TOML}")
+            manifest, _ = read_manifest(content[SKILL_TOML], source=f"{place}/{SKILL_TOML}")
         stated = manifest.description if manifest and manifest.name else None
-        skill_md = parse_skill_md(content.get(_SKILL_MD, b""), source=f"{place}/{_SKILL_MD}", description=stated)
+        skill_md = parse_skill_md(content.get(SKILL_MD, b""), source=f"{place}/{SKILL_MD}", description=stated)
         name = skill_md.name if is_skill_name(skill_md.name) else facts.path.rpartition("/")[2]
         if not is_skill_name(name):
             raise NotFoundError("SKILL_NOT_FOUND", f"{skill_md.name[:80]!r} is no name of a skill")

@@ -26,7 +26,7 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.digest import Digest
 from skillwire.model.install import CachedResponse
 from skillwire.model.ref import BLOB, RpcFacts, SkillRef
-from skillwire.model.skill import Finding, is_dotted_name
+from skillwire.model.skill import SKILL_MD, Finding, is_dotted_name
 from skillwire.protocols.skills_rpc.client import INLINE_BYTES, call, fetch_blob, send_blob
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, decode_described, decode_file, decode_page
 from skillwire.protocols.skills_rpc.errors import INVALID_PARAMS
@@ -264,7 +264,7 @@ def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes
         raise
     content = bytes_of(file, endpoint)
     is_artifact = skill.described is not None and skill.described.artifact_type == "skill-md"
-    if is_artifact and path == "SKILL.md" and skill.digest not in {None, found := Digest.of(content)}:
+    if is_artifact and path == SKILL_MD and skill.digest not in {None, found := Digest.of(content)}:
         message = f"the endpoint states {skill.digest}, and SKILL.md has {found}"
         raise TrustError("DIGEST_MISMATCH", message, place=SourceLocation(endpoint))
     return content

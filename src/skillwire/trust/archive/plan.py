@@ -11,11 +11,11 @@ links. A plan contains only files; folders are implied. Spec: ASD Archive Struct
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.trust.paths import check_path, collision_key, show
 
 
@@ -173,9 +173,6 @@ def _dangling(link: Link) -> TrustError:
     return TrustError("LINK_DANGLING", f"the link {show(link.path)} leads to nothing: {show(link.target)}")
 
 
-_SKILL_MD: Final = "SKILL.md"
-
-
 class ArchivePlan(NamedTuple):
     """Files that are safe to write below one folder, sorted by path, ``SKILL.md`` among them.
 
@@ -204,16 +201,16 @@ def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False, inside: str
         budget.spend(len(entry.content), entry.path)
         tree.add(entry)
     files = sorted(_files_below(tree.root, "", (tree.root,), tree, budget), key=lambda file: file.path)
-    if not any(file.path == _SKILL_MD for file in files):
-        if inside and any(file.path == f"{inside}/{_SKILL_MD}" for file in files):
+    if not any(file.path == SKILL_MD for file in files):
+        if inside and any(file.path == f"{inside}/{SKILL_MD}" for file in files):
             return _plan_inside(files, inside)
         wrappers = {file.path.partition("/")[0] for file in files}
-        if unwraps and len(wrappers) == 1 and any(file.path == f"{min(wrappers)}/{_SKILL_MD}" for file in files):
+        if unwraps and len(wrappers) == 1 and any(file.path == f"{min(wrappers)}/{SKILL_MD}" for file in files):
             (wrapper,) = wrappers
             unwrapped = (file._replace(path=file.path.removeprefix(f"{wrapper}/")) for file in files)
             return ArchivePlan(tuple(unwrapped), wrapper)
         for folder, _, rest in (file.path.partition("/") for file in files):
-            if rest == _SKILL_MD:
+            if rest == SKILL_MD:
                 raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")
         raise ValidationError("NO_SKILL_MD", "there is no SKILL.md at the root")
     return ArchivePlan(tuple(files))

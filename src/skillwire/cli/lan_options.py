@@ -92,13 +92,18 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
-def exposure_warning(lan: LanSettings | None, host: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
+def exposure_warning(
+    lan: LanSettings | None, host: str | None, listeners: Sequence[socket], *, is_dht: bool = False
+) -> tuple[str, str] | None:
     """Return a warning about the machines that reach a server on the local network, and its remedy; None for none."""
     if lan is None:
         return None
     if host is None:
         return "open to the network: ", "on all addresses of this machine; --host restricts it"
     if not lan.interfaces and all(ip_address(one.getsockname()[0]).is_loopback for one in listeners):
+        if is_dht:
+            fix = "leave out --host, or name the address that others reach: --base-url URL"
+            return "not announced in the DHT: ", f"no other machine reaches {host}; {fix}"
         return "announced to this machine only: ", f"no other machine reaches {host}; leave out --host to serve others"
     return None
 

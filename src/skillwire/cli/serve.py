@@ -186,7 +186,7 @@ def command(
         reached = network if base_url is not None else network or node
         listeners = [stack.enter_context(one) for one in listen_for(reached, host, port)]
         address = address_of(listeners[0])
-        exposure = exposure_warning(reached, host, listeners)
+        exposure = exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url, registry=registry)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)

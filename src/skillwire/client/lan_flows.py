@@ -419,7 +419,8 @@ class LanFlows:
                     failure = failure or error
             if failure is not None and failure.code == "DISC_004" and rung.name == DHT:
                 # Any node may announce any name there, which must not block the sources below.
-                raise NotFoundError("DISC_002", failure.message, place=failure.place, fix=failure.fix)
+                fix = dht.NAME_FIX.format(place=failure.place)
+                raise NotFoundError("DISC_002", failure.message, place=failure.place, fix=fix)
             if failure is not None:
                 raise failure
             return []

@@ -1,8 +1,8 @@
 """The page about the DHT is what happens on one machine: a bootstrap node, a provider, and a consumer."""
 
 import json
-import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +19,11 @@ PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "topics" / "dht.md"
 UNIT = PROJECT / "examples" / "dht" / "skillwire-dht.service"
 NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]
 
 
 @pytest.mark.timeout(240)
@@ -51,9 +56,11 @@ def test_the_page_is_what_happens(tmp_path):
         node = port_in(said, NODE_LINE)
         ended_with("node", said, {node: "6881"})
         provider, consumer = home("provider", node=node), home("consumer", node=node)
-        with running(provider, "serve", skills, "--dht", "--host", "127.0.0.1", "--port", "0") as log:
-            server, own = port_in(log, r"http://127\.0\.0\.1:"), port_in(log, "in the DHT .*port=")
-            ended_with("provider", lambda: re.sub(r"\x1b\[\d*m", "", log()), {server: "8000", own: "6882"})
+        server = free_port()
+        url = f"http://127.0.0.1:{server}"
+        with running(provider, "serve", skills, "--dht", "--port", server, "--base-url", url) as log:
+            own = port_in(log, "in the DHT .*port=")
+            ended_with("provider", log, {str(server): "8000", own: "6882"})
             addresses = {NODE: f"127.0.0.1:{node}", SERVER: f"127.0.0.1:{server}"}
             asked = ("dht", "get", "staff-directory", "--bootstrap", addresses[NODE], "--json")
             environment = {"SKILLWIRE_HOME": str(consumer)}

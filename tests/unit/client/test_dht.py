@@ -150,6 +150,7 @@ class TestConsent:
             network.client.show("forecast")
         assert caught.value.code == "DISC_002"
         assert "has no certified key" in caught.value.message
+        assert "name its address: http://192.168.1.1:8000." in caught.value.diagnostics().fix
         assert not network.publisher.requests
 
     def test_finding_opens_no_address_and_using_opens_that_of_the_record_alone(self, reach):

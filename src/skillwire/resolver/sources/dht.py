@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _NAMED: Final = 8  # nodes in one message
+NAME_FIX: Final = (
+    "If you trust this server, name its address: {place}. Otherwise trust its key or authority in [discovery.trust], "
+    "or set useUnverified = true there."
+)
 _REACH_FIX: Final = (
     "Check that UDP passes between this machine and a bootstrap node: skillwire dht ping HOST:PORT. To run a node "
     "here: skillwire dht serve."

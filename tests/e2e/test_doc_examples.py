@@ -19,7 +19,7 @@ WRITTEN_ORIGIN = "127.0.0.1:8000"
 #: What does not end by itself, the picture of a network that this machine is not on, and what needs a registry, which
 #: the test of the tutorial has.
 NOT_RUN = (
-    *("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan"),
+    *("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan", "skillwire dht"),
     *("skillwire publish", "skillwire yank", "skillwire deprecate", "skillwire registry"),
 )
 

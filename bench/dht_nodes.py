@@ -1,14 +1,15 @@
 """Nodes of a DHT in one process, for ``dht_opendht.py``: ``python bench/dht_nodes.py {ours|opendht} NODES``.
 
 It prints a line of JSON with the ports of its nodes, then one for each line of standard input, which is a list in JSON:
-``["join", PORT]``, ``["put", NODE, NAME]``, ``["get", NODE, NAME]``. The answer has ``ok`` and ``ms``. The peer's
-interpreter runs this file, too, so it imports nothing of ours before it is needed.
+``["join", PORT]``, ``["put", NODE, NAME]``, ``["get", NODE, NAME]``, of ours also ``["state", NODE]``. The answer has
+``ok`` and ``ms``, and the state. The peer's interpreter runs this file, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import json
 import secrets
 import sys
@@ -17,7 +18,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+if importlib.util.find_spec("skillwire"):  # the peer's interpreter has no package of ours
     from skillwire.adapters.dht.agent import DhtAgent
+    from skillwire.protocols.skill_discovery.dht.records import DhtOffer
+    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+    from skillwire.protocols.skill_discovery.identity import ChainAuthority
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.trust.certificates import Chain
+    from skillwire.trust.ecdsa import new_key, self_signed
+    from skillwire.wire.node import Peer
 
 HOST: Final = "127.0.0.1"
 #: Bytes of the peer's value: a record of ours without its certificate.
@@ -78,9 +89,6 @@ class Ours:
     """Nodes of ours, each with its own key and a self-signed certificate."""
 
     def __init__(self) -> None:
-        from skillwire.adapters.dht.agent import DhtAgent  # noqa: PLC0415 - the peer's interpreter has no package of ours
-
-        self._make: type[DhtAgent] = DhtAgent
         self._nodes: list[DhtAgent] = []
 
     async def start(self, count: int) -> list[int]:
@@ -88,31 +96,37 @@ class Ours:
         return [await self._start_one() for _ in range(count)]
 
     async def _start_one(self) -> int:
-        from skillwire.protocols.skill_discovery.dht.settings import DhtSettings  # noqa: PLC0415 - as above
-        from skillwire.protocols.skill_discovery.identity import ChainAuthority  # noqa: PLC0415 - as above
-        from skillwire.protocols.skill_discovery.settings import LanSettings  # noqa: PLC0415 - as above
-        from skillwire.trust.certificates import Chain  # noqa: PLC0415 - as above
-        from skillwire.trust.ecdsa import new_key, self_signed  # noqa: PLC0415 - as above
-
         name = f"agent-{secrets.token_hex(4)}"
         settings = LanSettings(dht=DhtSettings(enabled=True, port=0, bind=(HOST,)))
         identity = self_signed(name, new_key(), datetime.now(UTC))
-        node = self._make(settings, identity=identity, authority=ChainAuthority(Chain()), agent_id=name)
+        node = DhtAgent(settings, identity=identity, authority=ChainAuthority(Chain()), agent_id=name)
         await node.start()
         self._nodes.append(node)
         return node.port
 
+    async def client(self, ports: Sequence[int]) -> DhtAgent:
+        """Return a client that no node knows, with bootstrap nodes at some ports; the caller stops it."""
+        name = f"agent-{secrets.token_hex(4)}"
+        settings = LanSettings(
+            dht=DhtSettings(enabled=True, bootstrap=tuple((HOST, port) for port in ports), bind=(HOST,))
+        )
+        identity = self_signed(name, new_key(), datetime.now(UTC))
+        node = DhtAgent(settings, identity=identity, authority=ChainAuthority(Chain()), agent_id=name, is_client=True)
+        await node.start()
+        return node
+
+    async def state(self, node: int) -> dict[str, object]:
+        """Return how many records a node holds, and what it counted."""
+        status = self._nodes[node].status()
+        return {"held": status.held, "counters": status.counters}
+
     async def join(self, port: int) -> None:
         """See :class:`Nodes`."""
-        from skillwire.wire.node import Peer  # noqa: PLC0415 - as above
-
         for node in self._nodes:
             node.use_found([Peer(HOST, port)])
 
     async def put(self, node: int, name: str) -> bool:
         """See :class:`Nodes`."""
-        from skillwire.protocols.skill_discovery.dht.records import DhtOffer  # noqa: PLC0415 - as above
-
         offer = DhtOffer(name, "1.0.0", "tool-skill", f"http://{HOST}:8000/{name}", (), (), f"sha256:{'0' * 64}")
         return (await self._nodes[node].put(offer, seconds=SECONDS)).stored > 0
 
@@ -131,7 +145,8 @@ async def main(kind: str, count: int) -> None:
         began = time.perf_counter()
         done = await getattr(nodes, verb)(*arguments)
         passed = (time.perf_counter() - began) * 1e3
-        print(json.dumps({"ok": done is not False, "ms": passed}), flush=True)
+        more = done if isinstance(done, dict) else {}
+        print(json.dumps({"ok": done is not False, "ms": passed, **more}), flush=True)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ QUICK: Final = {
     "add_git_vs_skills": ["2"],
     "build": ["500", "1"],
     "descriptors": ["2"],
+    "dht_hostile": ["3"],
     "dht_opendht": ["20"],
     "dht_simulation": ["60", "1"],
     "http_clients": ["2"],

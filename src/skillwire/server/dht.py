@@ -148,6 +148,7 @@ class DhtService:
     async def _live(self) -> None:
         await self._catalog.first()
         agent = await self._begin()
+        await agent.wait_for_names(_AGAIN)  # a bootstrap node on this machine permits an address on it
 
         async def wait(seconds: float) -> None:
             with suppress(TimeoutError):
@@ -214,13 +215,10 @@ class DhtService:
         return found
 
     def _url_of(self, agent: DhtAgent) -> str:
-        """Return the server's URL: the configured one, or where it listens; empty where only this machine reaches it.
-
-        A node on loopback alone, such as in a test, announces a server there.
-        """
+        """Return the configured URL of the server, or where it listens; empty where other machines do not reach it."""
         host, port = self._address
         host = host or next(iter(agent.hosts), "")
         if self._url or not host:
             return self._url
-        is_reached = not ip_address(host).is_loopback or any(ip_address(one).is_loopback for one in agent.hosts)
+        is_reached = not ip_address(host).is_loopback or agent.is_local
         return f"http://{host_and_port(host, port)}" if is_reached else ""

@@ -241,7 +241,19 @@ class DhtAgent:
     ) -> None:
         await self.stop()
 
+    @property
+    def is_local(self) -> bool:
+        """Whether all nodes that it may know are on this machine: it, or its bootstrap nodes, are on loopback."""
+        bootstrap = [peer.host for peers in self._peers.values() for peer in peers]
+        return any(hosts and all(ip_address(one).is_loopback for one in hosts) for hosts in (self.hosts, bootstrap))
+
     # --- operations
+
+    async def wait_for_names(self, seconds: float) -> None:
+        """Wait until the bootstrap nodes were looked up for the first time; before that no node is known."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._has_looked_up.wait()
 
     async def get(self, skill_id: str, capability: str, *, seconds: float = 5.0) -> DhtAnswer:
         """Return who offers a skill with a capability; both forms of the text's key are looked up. Spec: SDP §6.2."""
@@ -271,12 +283,12 @@ class DhtAgent:
 
     async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
         """Put a skill once; :meth:`offer` keeps it. Raises: ValidationError: ``DHT_RECORD``."""
-        await self._wait_for_names(seconds)
+        await self.wait_for_names(seconds)
         return _put(await self._end(self.node.put(offer, self._clock(), seconds)))
 
     async def remove(self, skill_id: str, capabilities: Sequence[str], *, seconds: float = 5.0) -> DhtPut:
         """Put the tombstone of a skill. Raises: ValidationError: ``DHT_RECORD``."""
-        await self._wait_for_names(seconds)
+        await self.wait_for_names(seconds)
         return _put(await self._end(self.node.remove(skill_id, capabilities, self._clock(), seconds)))
 
     async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
@@ -326,18 +338,12 @@ class DhtAgent:
         )
 
     async def _find(self, keys: Mapping[bytes, str], seconds: float) -> DhtAnswer:
-        await self._wait_for_names(seconds)
+        await self.wait_for_names(seconds)
         finished = await self._end(self.node.find(tuple(keys), self._clock(), seconds))
         skills = sorted(map(_skill, finished.records), key=lambda one: (one.agent_id, one.skill_id, one.key_id))
         silent = (keys[key] for key in finished.keys_without_answer if key in keys)
         unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
         return DhtAnswer(tuple(skills), finished.asked, unanswered, tuple(dict.fromkeys(silent)), finished.seconds)
-
-    async def _wait_for_names(self, seconds: float) -> None:
-        """Wait until the bootstrap nodes were looked up for the first time; before that no node is known."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._has_looked_up.wait()
 
     async def _end(self, number: int) -> Finished:
         """Return the end of an operation, which a cancelled caller cancels."""

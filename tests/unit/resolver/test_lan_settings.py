@@ -51,6 +51,8 @@ def test_both_files_are_joined_key_by_key(places):
         '[discovery.udp]\ninterfaces = ["lo"]',
         "[discovery.udp]\nttl = 8",
         '[discovery]\nagentId = "agent-001"',
+        "[discovery.dht]\nenabled = true",
+        '[discovery.dht]\nbootstrapNodes = [{ host = "theirs.example", port = 6881 }]',
         '[discovery]\n"trust.useUnverified" = true',
         '[discovery]\n"udp.ttl" = 8',
         "[discovery.discovery.trust]\nuseUnverified = true",

@@ -197,7 +197,7 @@ class DhtNode:
 
         Raises: ValidationError (``DHT_RECORD``) for the first that fits into no record; nothing changes then.
         """
-        for offer in offers:
+        for offer in self._offers.unknown(offers):
             self._sign(offer, now)
         for before, after in self._offers.replace(offers, now.steady):
             kept = () if after is None else keys_to_write(after.skill_id, after.capabilities)
@@ -225,7 +225,7 @@ class DhtNode:
     def network_changed(self, now: Moment) -> None:
         """Put own skills again soon, and look for nodes: an address or interface of this machine changed."""
         self._offers.soon(now.steady)
-        if now.steady >= self._looked_up + _SELF_LOOKUP:
+        if not self._is_client and now.steady >= self._looked_up + _SELF_LOOKUP:
             self._looked_up = now.steady
             Walk(self._peers, self.id, self._settings.k, lambda _: None).start(now)
 
@@ -321,6 +321,8 @@ class DhtNode:
         unanswered = dict.fromkeys(peer for walk in walks for peer in walk.unanswered)
         if operation.peer is not None and pong is None:
             unanswered[operation.peer] = None
+        if operation.peer is None and not any(walk.answered for walk in walks):
+            unanswered |= {peer: None for peer, is_reached in self._peers.bootstraps.items() if not is_reached}
         event = Finished(
             operation.number,
             tuple(found.values()),

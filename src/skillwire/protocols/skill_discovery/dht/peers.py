@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: Seconds between two tries of nodes that do not answer; between two checks of nodes that do, at most and at first.
 _RETRY: Final = 1.0
 _CHECK: Final = 10.0
-_FIRST_CHECK: Final = 0.2
+_FIRST_CHECK: Final = 0.4
 #: Seconds in which a node that did not prove its key is not asked for it again without need.
 _DECLINED: Final = 10.0
 #: Nodes that are asked for their proof after one answer that names them.

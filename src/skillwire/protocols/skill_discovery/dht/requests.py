@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire import limits
 from skillwire.protocols.skill_discovery.dht.messages import (
     ANSWERS,
+    PUBLIC,
     THIS_MACHINE,
     TRANSACTION,
     TRANSACTION_BYTES,
     encode,
     reach,
+    write_host,
 )  # fmt: skip
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
@@ -139,15 +141,16 @@ class Requests:
 
 
 class SourceRates:
-    """A bucket of requests for each source: its host, or its port where it is this machine."""
+    """A bucket of requests for each source: its host, its /64 on the internet, or its port where it is this machine."""
 
     def __init__(self) -> None:
         self._left: BoundedDict[Peer | str, tuple[float, float]] = BoundedDict(limits.LAN_SOURCES)  # left, since when
 
     def allows(self, source: Peer | str, cost: float, now: float) -> bool:
         """Return whether a request that costs as much is read, and count it."""
-        if isinstance(source, Peer) and reach(source.host) != THIS_MACHINE:
-            source = source.host
+        if isinstance(source, Peer) and (distance := reach(source.host)) != THIS_MACHINE:
+            is_wide = distance == PUBLIC and ":" in source.host  # one subscriber has many addresses
+            source = write_host(source.host)[:8].hex() if is_wide else source.host
         left, since = self._left.get(source, (float(limits.DHT_BURST), now))
         left = min(limits.DHT_BURST, left + (now - since) * limits.DHT_RATE)
         is_allowed = left >= cost

@@ -95,6 +95,7 @@ def test_a_node_alone_answers_at_once_and_one_that_reaches_nobody_within_its_tim
     assert 0 < found.seconds <= 5
     assert found.records == ()
     assert found.keys_without_answer == (skill_key("skill-1", "do"),)
+    assert found.unanswered == (Peer("10.0.0.77", PORT),)
 
 
 def test_an_operation_waits_for_the_bootstrap_nodes():

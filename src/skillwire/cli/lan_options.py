@@ -103,7 +103,7 @@ def exposure_warning(
     if not lan.interfaces and all(ip_address(one.getsockname()[0]).is_loopback for one in listeners):
         if is_dht:
             fix = "leave out --host, or name the address that others reach: --base-url URL"
-            return "not announced in the DHT: ", f"no other machine reaches {host}; {fix}"
+            return "not announced to others: ", f"no other machine reaches {host}; {fix}"
         return "announced to this machine only: ", f"no other machine reaches {host}; leave out --host to serve others"
     return None
 

@@ -96,7 +96,7 @@ def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, wa
         assert (reach and reach[0]) == warned
         assert exposure_warning(None, host, listeners) is None
         reach = exposure_warning(lan, host, listeners, is_dht=True)
-        assert (reach is not None and reach[0] == "not announced in the DHT: ") == (host == "127.0.0.1" and not names)
+        assert (reach is not None and reach[0] == "not announced to others: ") == (host == "127.0.0.1" and not names)
 
 
 def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):

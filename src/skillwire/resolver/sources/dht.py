@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
+_AT_ONCE: Final = 0.05  # seconds: nothing was asked
 _NAMED: Final = 8  # nodes in one message
 NAME_FIX: Final = (
     "If you trust this server, name its address: {place}. Otherwise trust its key or authority in [discovery.trust], "
@@ -121,6 +122,8 @@ def silent(settings: DhtSettings, seconds: float) -> FetchError:
     """Return the error for a DHT whose nodes do not answer."""
     nodes = ", ".join(host_and_port(*node) for node in settings.bootstrap)
     message = f"no node of the DHT answered within {seconds:.1f} seconds"
+    if seconds < _AT_ONCE:
+        message = "no bootstrap node of the DHT has a name with an address"
     return FetchError("DHT_UNREACHABLE", message, place=SourceLocation(nodes) if nodes else None, fix=_REACH_FIX)
 
 

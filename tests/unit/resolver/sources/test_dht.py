@@ -62,7 +62,12 @@ def test_a_silent_dht_is_an_error_that_names_the_bootstrap_nodes():
         dht.check_answers([DhtAnswer((), 0, seconds=5.0)], SETTINGS)
     assert caught.value.code == "DHT_UNREACHABLE"
     assert str(caught.value.place) == "192.0.2.1:6881, [2001:db8::1]:6882"
+    assert caught.value.message == "no node of the DHT answered within 5.0 seconds"
     dht.check_answers([DhtAnswer((), 0), DhtAnswer((), 1)], SETTINGS)
+
+
+def test_bootstrap_nodes_whose_names_lead_nowhere_are_told_from_silent_ones():
+    assert "has a name with an address" in dht.silent(SETTINGS, 0.0).message
 
 
 def test_nothing_found_says_how_many_nodes_answered_and_which_did_not():

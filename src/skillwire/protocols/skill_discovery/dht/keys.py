@@ -8,7 +8,7 @@ that of a capability alone, since ``findByCapability`` names no skill, and that 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def _key(text: str) -> bytes:
@@ -43,8 +43,7 @@ def keys_to_write(skill_id: str, capabilities: Iterable[str]) -> tuple[bytes, ..
     return tuple(dict.fromkeys(keys))
 
 
-def keys_of(skill_id: str, capabilities: Iterable[str]) -> frozenset[bytes]:
-    """Return the keys under which a record may be stored: those that we write, and the figure's form."""
-    capabilities = tuple(capabilities)
+def is_key_of(key: bytes, skill_id: str, capabilities: Sequence[str]) -> bool:
+    """Return whether a record may be stored under a key: one that we write, or the figure's form."""
     figures = (figure_key(skill_id, capability) for capability in capabilities)
-    return frozenset((*keys_to_write(skill_id, capabilities), *figures))
+    return key in keys_to_write(skill_id, capabilities) or key in figures

@@ -3,9 +3,9 @@
 The k closest known nodes are dealt out to three paths, and each path continues with the nodes that its own nodes name,
 so no node is asked by two paths, and a liar misleads one. A path has one request in flight, and continues when that is
 slow. A walk ends when no path knows a node closer than the k closest that answered; one for records ends before, when
-two nodes gave records and the first node of each path had its answer or was slow. Contacts that a node named and that
-did not prove themselves count against it. At the end some nodes are asked wherever they are: the bootstrap nodes. Spec:
-SDP §6; specs §3.
+two nodes gave all their records and the first node of each path had its answer or was slow. Contacts that a node named
+and that did not prove themselves count against it. A node that is named at two addresses is asked at both, so a liar
+masks none. At the end some nodes are asked wherever they are: the bootstrap nodes. Spec: SDP §6; specs §3.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.dht.records import RecordReader, SignedRecord, Stream
 
 PATHS: Final = 3
-#: Nodes with records after which a walk needs no more.
+#: Nodes that gave all their records after which a walk needs no more.
 _ENOUGH: Final = 2
 #: Silent contacts after which a node's other contacts come last, and after which they are ignored.
 _BLAMED: Final = 2
@@ -43,14 +43,15 @@ _PAGES: Final = 4
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A node of a walk; ``namer`` named it, None for one of our table; no ``path`` for one that is asked at the end."""
+    """A node of a walk; ``namer`` named it, None for one of our table, and for one that is asked at the end."""
 
     contact: Contact
     distance: int
-    path: int | None
+    path: int
     namer: Candidate | None
     silent: int = 0  # of the contacts that it named
     pages: int = 0  # that were requested
+    reading: int = 0  # pages under way
 
 
 class Walk:
@@ -78,14 +79,14 @@ class Walk:
         self._peers, self._k, self._changed = peers, k, changed
         self._record, self._reader = record, reader
         self._at_the_end = at_the_end
-        self._seen: set[bytes] = {peers.id}
+        self._seen: set[Contact] = set()
         self._paths: list[list[Candidate]] = [[] for _ in range(PATHS)]  # the closest first
         self._busy: list[Candidate | None] = [None] * PATHS
         self._unread: list[tuple[Candidate, Sequence[WireContact]]] = []  # contacts that answers named
         self._first: set[Candidate] = set()
         self._in_flight = 0
         self._slow_ones: set[Candidate] = set()
-        self._providers = 0
+        self._read: set[bytes] = set()  # nodes that gave all their records
         self._reading = 0
 
     def start(self, now: Moment) -> None:
@@ -96,8 +97,9 @@ class Walk:
         self._first = {one for one in self._busy if one is not None}
 
     def _add(self, contact: Contact, path: int, namer: Candidate | None) -> None:
-        if contact.id not in self._seen and len(self._seen) < limits.DHT_WALK_NODES:
-            self._seen.add(contact.id)
+        is_new = contact not in self._seen and contact.id != self._peers.id
+        if is_new and len(self._seen) < limits.DHT_WALK_NODES:
+            self._seen.add(contact)
             distance = int.from_bytes(contact.id, "big") ^ self._number
             insort(self._paths[path], Candidate(contact, distance, path, namer), key=lambda one: one.distance)
 
@@ -105,8 +107,8 @@ class Walk:
         """Ask the next node of each idle path; end when there is none."""
         if self.is_over:
             return
-        is_first = bool(self._first) and bool(self._providers or self.stored)  # which may be enough
-        self.is_over = self._providers >= _ENOUGH and not self._first and not self._reading
+        is_first = bool(self._first) and bool(self.records or self.stored)  # which may be enough
+        self.is_over = len(self._read) >= _ENOUGH and not self._first
         if not self.is_over and not is_first:
             for path in range(PATHS):
                 if self._busy[path] is None and (candidate := self._next(path)) is not None:
@@ -116,9 +118,9 @@ class Walk:
             if not waits and not self.records:
                 contacts, self._at_the_end = self._at_the_end, tuple
                 for contact in contacts():
-                    if contact.id not in self._seen:
-                        self._seen.add(contact.id)
-                        self._ask(Candidate(contact, 1 << 256, None, None), now)
+                    if contact not in self._seen:
+                        self._seen.add(contact)
+                        self._ask(Candidate(contact, 1 << 256, 0, None), now)
                 waits = self._in_flight
             self.is_over = not waits
         self._changed(now)
@@ -167,7 +169,7 @@ class Walk:
 
     def _release(self, candidate: Candidate) -> None:
         self._first.discard(candidate)
-        if candidate.path is not None and self._busy[candidate.path] is candidate:
+        if self._busy[candidate.path] is candidate:
             self._busy[candidate.path] = None
 
     def _settle(self, candidate: Candidate, answer: Found | Stored | None, now: Moment) -> None:
@@ -181,8 +183,9 @@ class Walk:
             if candidate.namer is not None:
                 candidate.namer.silent += 1
         else:
-            insort(self.answered, candidate.distance)
-            self.answerers.add(candidate.contact.id)
+            if candidate.contact.id not in self.answerers:
+                insort(self.answered, candidate.distance)
+                self.answerers.add(candidate.contact.id)
             self._peers.learn(answer.contacts, candidate.contact.peer, now)
             self.unanswered.pop(candidate.contact.peer, None)
             self._unread.append((candidate, answer.contacts))
@@ -194,12 +197,10 @@ class Walk:
 
     def _take_contacts(self, namer: Candidate, contacts: Sequence[WireContact]) -> None:
         source = namer.contact.peer
-        if namer.path is None:
-            return
         idle = (path for path in range(PATHS) if not self._paths[path] and self._busy[path] is None)
         paths = cycle(dict.fromkeys((namer.path, *idle)))
-        for node_id, address, port in contacts:
-            if node_id not in self._seen and (host := read_host(address)) and may_name(source, host):
+        for node_id, address, port in contacts[: self._k]:
+            if (host := read_host(address)) and may_name(source, host):
                 self._add(Contact(node_id, Peer(host, port)), next(paths), namer)
 
     def _take_record(self, candidate: Candidate, answer: Found, now: Moment) -> bool:
@@ -210,14 +211,13 @@ class Walk:
             record = self._reader.read(answer.record, now)
         except SkillwireError:
             return False
-        if self.target not in record.keys or not self._peers.admits(record.standing):
+        if not record.belongs_under(self.target) or not self._peers.admits(record.standing):
             return False
         known = self.records.get(record.stream)
         if known is None or known.timestamp < record.timestamp:
             self.records[record.stream] = record
         if answer.page == 0:
             candidate.pages = 1
-            self._providers += 1
             self._read_pages(candidate, _PAGES, answer.total, now)
         return True
 
@@ -226,14 +226,18 @@ class Walk:
         peer, node_id = candidate.contact.peer, candidate.contact.id
         for page in range(candidate.pages, min(total, candidate.pages + most)):
             candidate.pages += 1
+            candidate.reading += 1
             self._reading += 1
             done = partial(self._page_read, candidate, total)
             self._peers.requests.ask(peer, node_id, Find, (self.target, True, page), now, done)
+        if not candidate.reading:
+            self._read.add(node_id)
 
     def _page_read(self, candidate: Candidate, total: int, answer: Found | None, now: Moment) -> None:
         self._reading -= 1
+        candidate.reading -= 1
         if self.is_over:
             return
-        if answer is not None and answer.page and answer.record and self._take_record(candidate, answer, now):
-            self._read_pages(candidate, 1, total, now)
+        is_right = answer is not None and answer.page and answer.record and self._take_record(candidate, answer, now)
+        self._read_pages(candidate, 1 if is_right else 0, total, now)
         self._go_on(now)

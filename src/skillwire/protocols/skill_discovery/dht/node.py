@@ -406,7 +406,7 @@ class DhtNode:
             record = self._reader.read(data, now)
         except SkillwireError:
             return REFUSED
-        if key not in record.keys or not self._peers.admits(record.standing):
+        if not record.belongs_under(key) or not self._peers.admits(record.standing):
             return REFUSED
         return self._storage.put(key, record, now)
 

@@ -6,7 +6,7 @@ messages are unsigned: an answer comes from the address that was proven and repe
 
 Once a second one node is tried again that was lost, or is a bootstrap node without an answer, so a healed network is
 noticed within seconds. Beside that the node that was heard longest ago is asked for nodes near a random id, more often
-while nodes leave; this also refreshes the table. Spec: SDP §6, §10; specs §3.
+while nodes leave; this also refreshes the table, which a revoked node leaves then. Spec: SDP §6, §10; specs §3.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Peers:
         if not self._is_admitted(proof, now):
             return
         if proof.id != self.id:
-            self.table(peer).add(Entry.of(Contact(proof.id, peer), proof.judgement, now.steady))
+            self.table(peer).add(Entry.of(Contact(proof.id, peer), now.steady))
             self._try_by(now.steady + self._pause)
         is_back = peer in self._lost or self.bootstraps.get(peer) is False
         self._lost.pop(peer, None)
@@ -243,7 +243,7 @@ class Peers:
             return False
         proof = self._proofs.get(peer)
         if proof is not None and proof.id == node_id and self._is_admitted(proof, now):
-            table.add(Entry.of(Contact(node_id, peer), proof.judgement, now.steady))
+            table.add(Entry.of(Contact(node_id, peer), now.steady))
             return False
         return len(self._hellos) < limits.DHT_HELLOS and self._declined.get(peer, 0.0) <= now.steady
 
@@ -274,7 +274,7 @@ class Peers:
                 self._lost.put(peer, None)
             else:
                 self._suspects.put(peer, None)
-        self._pause = max(_RETRY, self._pause / 2)
+            self._pause = max(_RETRY, self._pause / 2)
         self._try_by(now.steady + _RETRY)
 
     def timer(self) -> float | None:
@@ -302,14 +302,14 @@ class Peers:
         self._next_check = now.steady + self._pause
         self._pause = min(_CHECK, self._pause * 1.2)
         for table in self.tables:
+            for contact in table.contacts():
+                if not self.is_proven(contact, now):  # revoked, or its certificate or our memory of the proof ended
+                    table.remove(contact.id)
+                    self.hello(contact.peer, now)
             entry = table.oldest()
             if entry is None:
                 continue
             peer = entry.contact.peer
-            proof = self._proofs.get(peer)
-            if proof is None or not self._is_admitted(proof, now):
-                self.hello(peer, now)
-                continue
             depth = self._random.randrange(table.depth + 1)
             near = self.number ^ (self._random.getrandbits(256) >> depth)
             fields = near.to_bytes(32, "big"), False, 0

@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -24,7 +23,7 @@ from skillwire.errors import DecodeError, TrustError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.dht.keys import keys_of
+from skillwire.protocols.skill_discovery.dht.keys import is_key_of
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.trust.ecdsa import public_key_of
@@ -115,10 +114,9 @@ class SignedRecord:
     ends: float
     stream: Stream
 
-    @cached_property
-    def keys(self) -> frozenset[bytes]:
-        """The keys under which it may be stored."""
-        return keys_of(self.skill_id, self.capabilities)
+    def belongs_under(self, key: bytes) -> bool:
+        """Return whether it may be stored under a key. Its keys are not kept: those of 64 capabilities take 20 KiB."""
+        return is_key_of(key, self.skill_id, self.capabilities)
 
     def is_valid(self, wall: float) -> bool:
         """Return whether it still counts at ``wall``, seconds since the epoch."""

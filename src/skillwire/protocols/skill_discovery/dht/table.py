@@ -17,7 +17,6 @@ from skillwire.protocols.skill_discovery.dht.messages import PUBLIC, WireContact
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 
 if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.wire.node import Peer
 
 _BITS: Final = 256
@@ -38,7 +37,6 @@ class Entry:
     """A node of the table; ``number`` is its id, and ``failures`` counts its last unanswered requests."""
 
     contact: Contact
-    judgement: Judgement
     number: int
     wire: WireContact
     subnet: bytes  # empty where addresses are not public
@@ -47,12 +45,12 @@ class Entry:
     failures: int = 0
 
     @classmethod
-    def of(cls, contact: Contact, judgement: Judgement, now: float) -> Entry:
+    def of(cls, contact: Contact, now: float) -> Entry:
         """Return an entry of a node that proved its key at ``now``."""
         host, distance = write_host(contact.peer.host), reach(contact.peer.host)
         subnet = host[: 8 if len(host) > 4 else 3] if distance == PUBLIC else b""  # noqa: PLR2004 - IPv4
         wire = contact.id, host, contact.peer.port
-        return cls(contact, judgement, int.from_bytes(contact.id, "big"), wire, subnet, distance, now)
+        return cls(contact, int.from_bytes(contact.id, "big"), wire, subnet, distance, now)
 
 
 class Table:
@@ -87,7 +85,6 @@ class Table:
         if shared == _BITS:
             return
         if known is not None and known.contact.peer == entry.contact.peer:
-            known.judgement = entry.judgement
             self.heard(node_id, entry.heard)
         elif self._is_crowded(bucket, entry) or (
             len(bucket) >= self._capacity(shared) if known is None else not known.failures

@@ -62,12 +62,14 @@ def test_a_record_with_a_real_key_is_read_as_it_was_signed():
     assert (record.agent_id, record.standing, record.is_removed) == ("agent-a", Standing.UNVERIFIED, False)
     assert (record.timestamp, record.expires) == (EPOCH * 1000, (EPOCH + 600) * 1000)
     assert record.kid == digest_of(identity)
-    assert {
+    keys = (
         name_key("skill-scan"),
         skill_key("skill-scan", "scan"),
         figure_key("skill-scan", "print"),
         capability_key("print"),
-    } < record.keys
+    )
+    assert all(map(record.belongs_under, keys))
+    assert not record.belongs_under(capability_key("fax"))
 
 
 def digest_of(identity):

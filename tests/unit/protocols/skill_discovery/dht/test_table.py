@@ -1,7 +1,6 @@
 """The routing table: who gets a place, and who loses it."""
 
 import pytest
-from tests.support.dht import NamedKeys
 
 from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
 from skillwire.wire.node import Peer
@@ -12,8 +11,7 @@ OWN = bytes(32)
 def entry(number, host=None, now=0.0, *, prefix=0x80):
     """Return a node whose id shares no bit with ours, unless ``prefix`` says otherwise."""
     node_id = bytes((prefix,)) + number.to_bytes(31, "big")
-    judgement = NamedKeys().judge("certified")
-    return Entry.of(Contact(node_id, Peer(host or f"10.0.{number // 250}.{number % 250}", 4000)), judgement, now)
+    return Entry.of(Contact(node_id, Peer(host or f"10.0.{number // 250}.{number % 250}", 4000)), now)
 
 
 @pytest.fixture
@@ -91,7 +89,7 @@ def test_the_node_that_was_heard_longest_ago_is_next(table):
 
 
 def test_our_own_id_has_no_place(table):
-    own = Entry.of(Contact(OWN, Peer("10.0.0.1", 1)), NamedKeys().judge("certified"), 0.0)
+    own = Entry.of(Contact(OWN, Peer("10.0.0.1", 1)), 0.0)
     table.add(own)
     assert len(table) == 0
     assert not table.wants(OWN)

@@ -34,6 +34,7 @@ from skillwire.cli import main as command_line
 from skillwire.cli.schemas import names as document_names
 from skillwire.cli.schemas import schema_of
 from skillwire.folder import rules
+from skillwire.folder.schemas import SCHEMAS, schema_file
 from skillwire.protocols.skill_discovery import settings as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
@@ -43,6 +44,7 @@ from skillwire.server import create_app, openapi
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import ModuleType
+    from typing import Any
 
 #: The pages of the commands: file name, title, commands.
 COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -85,7 +87,7 @@ What `skillwire check` finds, and what `build` and `serve` find before publishin
 what is published (*strict*), then for what is imported (*lenient*: `check --level lenient`, `add` from a folder); `–`:
 not applied. Only errors stop publishing or loading. Unreadable input (no frontmatter, broken TOML, a path that leads
 out) is an [error code](codes.md) at both."""  # noqa: RUF001  # the dash of a table
-_BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+_BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w. -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
 def main() -> int:
@@ -125,6 +127,12 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
     for name in document_names():
         yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
+    for name, schema in SCHEMAS.items():
+        yield REFERENCE / "schemas" / schema_file(name), json.dumps(schema, indent=2) + "\n"
+    tables = {
+        f"fields of {name}": _table(("field", "what it is"), field_rows(schema)) for name, schema in SCHEMAS.items()
+    }
+    yield _filled(REFERENCE / "skill-folder.md", "The skill folder", tables)
 
 
 def built_pages() -> Iterator[tuple[Path, str]]:
@@ -134,6 +142,25 @@ def built_pages() -> Iterator[tuple[Path, str]]:
     yield REFERENCE / "lint-rules.md", lint_rules()
     yield REFERENCE / "protocols" / "clauses.md", all_clauses()
     yield licences.PAGE, licences.page()
+
+
+def field_rows(schema: dict[str, Any], table: str = "") -> Iterator[tuple[str, str]]:
+    """Yield a row for each field of a schema and of its tables; ``table`` is the label of the table."""
+    for name, field in schema["properties"].items():
+        inner = [one for one in (field, *field.get("anyOf", ())) if "properties" in one]
+        values = field.get("additionalProperties") or {}
+        if inner and not table:
+            for one in inner:
+                yield from field_rows(one, f"`[{name}]` ")
+        elif "properties" in values:
+            yield from field_rows(values, f"`[{name}.NAME]` ")
+        else:
+            is_table = field.get("type") == "object" and not values and not table
+            choice = ", ".join(
+                f"`{value}`" for value in field.get("enum", [field["const"]] if "const" in field else ())
+            )
+            meaning = f"{choice}. {field['description']}" if choice else field["description"]
+            yield f"{table}`[{name}]`" if is_table else f"{table}`{name}`", meaning
 
 
 def documents() -> str:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import click
 
 from skillwire.cli.advice import closest, did_you_mean
-from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, warning
+from skillwire.cli.output import Output, Part, bold, dim, encode_document, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError, documentation_link
 from skillwire.folder.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from skillwire.cli.documents import CodeObject
 
@@ -48,12 +49,20 @@ class Explanation(NamedTuple):
 
 @click.command()
 @click.argument("codes", metavar="[CODE]...", nargs=-1)
+@click.option(
+    "--schema", metavar="NAME", help="Print the JSON Schema of skill.toml, SKILL.md or a JSON document such as find/1."
+)
 @output_options
-def command(*, output: Output, codes: tuple[str, ...]) -> None:
+def command(*, output: Output, codes: tuple[str, ...], schema: str | None) -> None:
     """Explain error codes and lint rules: cause, fix, and whether a retry may help.
 
     Without a CODE, all codes are listed. Case does not matter.
     """
+    if schema is not None:
+        if codes:
+            raise UsageError("USAGE", "--schema goes without a CODE")
+        click.echo(encode_document(_schema(schema)))
+        return
     known = explanations()
     chosen = [known[_find(code, known)] for code in codes] or list(known.values())
     rows = [cast("CodeObject", explanation._asdict()) for explanation in chosen]
@@ -98,6 +107,19 @@ def _find(text: str, known: Mapping[str, Explanation]) -> str:
         return code
     fix = did_you_mean(closest(code, known)) or "skillwire explain lists every code."
     raise UsageError("USAGE", f"there is no code {ascii(text)[:60]}", fix=fix)
+
+
+def _schema(name: str) -> dict[str, Any]:
+    from skillwire.cli.schemas import names, schema_of  # noqa: PLC0415  # the codes need neither
+    from skillwire.folder.schemas import SCHEMAS  # noqa: PLC0415  # same
+
+    if name in SCHEMAS:
+        return SCHEMAS[name]
+    known = names()
+    if name not in known:
+        fix = did_you_mean(closest(name, [*SCHEMAS, *known])) or f"Write {', '.join(SCHEMAS)} or {known[0]}."
+        raise UsageError("USAGE", f"there is no schema {ascii(name)[:60]}", fix=fix)
+    return schema_of(name)
 
 
 def _list(output: Output, chosen: list[Explanation]) -> None:

@@ -43,7 +43,7 @@ _ORDERS: Final = re.compile(
     r"|x-real-ip|x-client-ip|x-cluster-client-ip|x-remote-.*|x-host|x-middleware-.*|x-amzn?-.*"
 )
 _VALUE: Final = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?")
-_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DECODINGS: Final = 4
 _SHOWN: Final = 80
@@ -99,7 +99,7 @@ def check_header_value(value: str) -> str:
 
 def check_result(result: str) -> str:
     """Return ``result`` if it is a JSON Pointer. Raises ValidationError (``FIELD``)."""
-    if not _POINTER.fullmatch(result):
+    if not POINTER.fullmatch(result):
         raise ValidationError("FIELD", "result is a JSON Pointer such as /data/items")
     return result
 
@@ -218,9 +218,9 @@ def _unfit(name: str | None, why: str) -> ValidationError:
 INTERVAL: Final = 30
 TIMEOUT: Final = 5
 #: The usual pause between two heartbeats, which report health to the network.
-_LEAST_INTERVAL: Final = 5
-_MOST_INTERVAL: Final = 3600
-_MOST_TIMEOUT: Final = 30
+LEAST_INTERVAL: Final = 5
+MOST_INTERVAL: Final = 3600
+MOST_TIMEOUT: Final = 30
 _PATH: Final = "https://example.com"  # prefix of a path, to parse it as a URL
 
 
@@ -244,6 +244,6 @@ def read_health(fields: Fields) -> HealthCheck | None:
         url=table.checked("url", check_health_url) or "",
         entrypoint=table.checked("entrypoint", check_entrypoint) or "",
         export=table.checked("export", check_export) or "",
-        interval=table.number("interval", least=_LEAST_INTERVAL, most=_MOST_INTERVAL) or INTERVAL,
-        timeout=table.number("timeout", most=_MOST_TIMEOUT) or TIMEOUT,
+        interval=table.number("interval", least=LEAST_INTERVAL, most=MOST_INTERVAL) or INTERVAL,
+        timeout=table.number("timeout", most=MOST_TIMEOUT) or TIMEOUT,
     )

@@ -23,7 +23,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
 
 _LABEL: Final = r"(?!-)[a-z0-9-]{1,63}(?<!-)"
-_NETWORK: Final = re.compile(
+NETWORK: Final = re.compile(
     rf"https://(\*\.)?({_LABEL}(?:\.{_LABEL})*\.[a-z][a-z0-9-]*[a-z0-9])(?::([1-9][0-9]{{0,4}}))?"
 )
 _HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+)(?=[:/]|$)")
@@ -42,9 +42,9 @@ _SHARED: Final = (
     "ngrok.io", "ngrok-free.app", "onrender.com", "pages.dev", "r2.dev", "run.app", "trycloudflare.com", "vercel.app",
     "web.app", "windows.net", "workers.dev",
 )  # fmt: skip
-_SECRET: Final = re.compile(r"[A-Z][A-Z0-9_]{0,127}")
+SECRET: Final = re.compile(r"[A-Z][A-Z0-9_]{0,127}")
 #: Variables that give orders to loaders, interpreters, shells and network libraries.
-_ORDERS: Final = re.compile(
+ORDERS: Final = re.compile(
     r"(?:LD|DYLD|BASH|SSL|XDG|LC|JAVA|_JAVA|JDK|GLIBC|MALLOC|NPM_CONFIG|PIP|UV)_.*"
     r"|PYTHON.*|PERL5.*|PERLLIB|RUBY(?:LIB|OPT|PATH|SHELL)|GIT_(?!TOKEN$|PASSWORD$).*"
     r"|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|CLASSPATH"
@@ -52,7 +52,7 @@ _ORDERS: Final = re.compile(
     r"|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|SSH_AUTH_SOCK|SSH_ASKPASS|CURL_HOME|WGETRC"
     r"|(?:HTTPS?|FTP|ALL|NO)_PROXY|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
 )
-_EXPORT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+EXPORT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _SHOWN: Final = 80
 
 
@@ -69,14 +69,14 @@ def check_entrypoint(entrypoint: str) -> str:
 
 def check_export(export: str) -> str:
     """Return ``export`` if it is a plain function name. Raises ValidationError (``EXPORT``)."""
-    if not _EXPORT.fullmatch(export) or keyword.iskeyword(export):
+    if not EXPORT.fullmatch(export) or keyword.iskeyword(export):
         raise ValidationError("EXPORT", f"export {_show(export)} is not the name of a function")
     return export
 
 
 def check_network(pattern: str) -> str:
     """Return ``pattern`` if it names https origins of one owner. Raises ValidationError (``PERMISSION_NETWORK``)."""
-    found = _NETWORK.fullmatch(pattern)
+    found = NETWORK.fullmatch(pattern)
     if found is None:
         url = _HOST.match(pattern)
         if url and ("." not in url[1] or url[1].lower().rsplit(".", 1)[-1] in _LOCAL):
@@ -98,9 +98,9 @@ def _network_error(pattern: str, why: str) -> ValidationError:
 
 def check_secret(name: str) -> str:
     """Return ``name`` if it only carries a secret. Raises ValidationError (``PERMISSION_SECRET``)."""
-    if not _SECRET.fullmatch(name):
+    if not SECRET.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {_show(name)} is not a name like EXAMPLE_API_KEY")
-    if _ORDERS.fullmatch(name):
+    if ORDERS.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {name} would change how programs run")
     return name
 
@@ -119,10 +119,10 @@ def _show(text: str) -> str:
 
 T = TypeVar("T")
 
-_DOTTED: Final = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_TEXT_LENGTH: Final = 256
-_MATCHED_LENGTH: Final = 128
+DOTTED: Final = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*")
+IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+TEXT_LENGTH: Final = 256
+MATCHED_LENGTH: Final = 128
 
 
 class Fields:
@@ -154,9 +154,9 @@ class Fields:
         for key in self.values:
             yield key, self.table(key)
 
-    def text(self, key: str, *, most: int = _TEXT_LENGTH) -> str | None:
+    def text(self, key: str, *, most: int = TEXT_LENGTH) -> str | None:
         """Return the text at ``key``, of 1 to ``most`` characters."""
-        value = self._fitting(key, lambda text: 0 < len(text.strip()) <= most, f"a text of 1 to {most} characters")
+        value = self._fitting(key, lambda text: text.strip() and len(text) <= most, f"a text of 1 to {most} characters")
         return value and value.strip()
 
     def choice(self, key: str, allowed: Collection[str]) -> str | None:
@@ -181,19 +181,19 @@ class Fields:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return the list of texts at ``key``, in order."""
-        return self._list(key, lambda item: 0 < len(item) <= _TEXT_LENGTH, "a list of texts")
+        return self._list(key, lambda item: 0 < len(item) <= TEXT_LENGTH, "a list of texts")
 
     def identifiers(self, key: str) -> tuple[str, ...]:
         """Return the list of identifiers at ``key``. Spec: specs §3, reserved characters."""
-        return self._list(key, _IDENTIFIER.fullmatch, "a list of identifiers, each of A-Z a-z 0-9 . _ -")
+        return self._list(key, IDENTIFIER.fullmatch, "a list of identifiers, each of A-Z a-z 0-9 . _ -")
 
     def identifier(self, key: str) -> str | None:
         """Return the identifier at ``key``. Spec: specs §3, reserved characters."""
-        return self._matching(key, _IDENTIFIER, "an identifier of A-Z a-z 0-9 . _ -")
+        return self._matching(key, IDENTIFIER, "an identifier of A-Z a-z 0-9 . _ -")
 
     def dotted(self, key: str) -> str | None:
         """Return the dotted name at ``key``: lower-case letters, digits, dots. Spec: specs §4."""
-        return self._matching(key, _DOTTED, "lower-case letters, digits and dots, such as example.leads.sync")
+        return self._matching(key, DOTTED, "lower-case letters, digits and dots, such as example.leads.sync")
 
     def sharing_id(self, key: str) -> str | None:
         """Return the SSP id at ``key``. Spec: specs §0."""
@@ -243,7 +243,7 @@ class Fields:
         return None
 
     def _matching(self, key: str, form: re.Pattern[str], description: str) -> str | None:
-        return self._fitting(key, lambda text: len(text) <= _MATCHED_LENGTH and form.fullmatch(text), description)
+        return self._fitting(key, lambda text: len(text) <= MATCHED_LENGTH and form.fullmatch(text), description)
 
     def _fitting(self, key: str, fits: Callable[[str], object], description: str) -> str | None:
         value: str | None = self._take(key, str, "text")

@@ -44,9 +44,9 @@ SKILL_TYPES: Final = ("enterprise-skill", "tool-skill", "integration-skill", "in
 EXECUTORS: Final = ("python", "http", "human", "function")
 INPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "blob")
 AUTH_TYPES: Final = ("none", "api_key", "oauth2", "custom")
-_LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
-_LONGEST_TIMEOUT_MS: Final = 7 * _LONGEST_PAUSE_MS
-_MOST_ATTEMPTS: Final = 20
+LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
+LONGEST_TIMEOUT_MS: Final = 7 * LONGEST_PAUSE_MS
+MOST_ATTEMPTS: Final = 20
 _HEALTH_EXPORT: Final = "health"
 
 
@@ -219,10 +219,10 @@ def _check_upstream(manifest: Manifest, fields: Fields) -> None:
 
 
 def _endpoint(table: Fields) -> Mapping[str, Any] | None:
-    table.number("timeout_ms", most=_LONGEST_TIMEOUT_MS)
+    table.number("timeout_ms", most=LONGEST_TIMEOUT_MS)
     retry = table.table("retry")
-    retry.number("max_attempts", most=_MOST_ATTEMPTS)
-    retry.number("backoff_ms", most=_LONGEST_PAUSE_MS)
+    retry.number("max_attempts", most=MOST_ATTEMPTS)
+    retry.number("backoff_ms", most=LONGEST_PAUSE_MS)
     return table.values or None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillwire.errors import ValidationError
-from skillwire.model.skill import SKILL_MD, FileContent, is_skill_name
+from skillwire.errors import ValidationError, documentation_link
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, FileContent, is_skill_name
 
 #: What templates say where an author is to say something: ours, and those of the installers that most people use.
 PLACEHOLDERS: Final = (
@@ -72,8 +72,15 @@ if __name__ == "__main__":
     json.dump(main(json.load(sys.stdin)), sys.stdout)
     print()
 '''
+_SCHEMA_PAGE: Final = "docs/reference/schemas/skill-toml.json"
+#: The first line is read by editors with Taplo, such as VS Code with Even Better TOML.
+_SCHEMA: Final = "#:schema {url}\n"
+_NO_SCHEMA: Final = """\
+# An editor completes and checks this file with its schema: skillwire explain --schema skill.toml > ../skill-toml.json
+# The first line is then: #:schema ../skill-toml.json
+"""
 _MANIFEST: Final = """\
-# Fields beyond SKILL.md. Every field is optional.
+{schema}# Fields beyond SKILL.md. Every field is optional.
 version = "0.1.0"
 kind = "{kind}"
 access = "public"  # or restricted, or private
@@ -106,5 +113,7 @@ def scaffold(name: str, *, script: bool = False, manifest: bool = False) -> list
         files.append(FileContent("scripts/main.py", _SCRIPT.encode(), executable=True))
     if manifest:
         kind, rest = ("action", _ACTION) if script else ("instruction", "")
-        files.append(FileContent("skill.toml", _MANIFEST.format(kind=kind, rest=rest).encode()))
+        url = documentation_link(_SCHEMA_PAGE)
+        schema = _SCHEMA.format(url=url) if "://" in url else _NO_SCHEMA
+        files.append(FileContent(SKILL_TOML, _MANIFEST.format(schema=schema, kind=kind, rest=rest).encode()))
     return files

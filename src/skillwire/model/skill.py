@@ -35,11 +35,11 @@ class Finding(NamedTuple):
     fix: str
 
 
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+SKILL_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _DOTTED: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _DOTTED_LENGTH: Final = 256
-_SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
-_SHARING_ID_LENGTH: Final = 128
+SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
+SHARING_ID_LENGTH: Final = 128
 #: Names that some file systems keep for devices; a folder of that name cannot be made there.
 DEVICE_NAMES: Final = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10))}
@@ -50,12 +50,12 @@ def is_skill_name(text: object) -> bool:
     """Whether ``text`` is a valid Agent Skills name, and so a folder name on every system. Spec: ASD URI Structure."""
     if not isinstance(text, str) or len(text) > limits.NAME_LENGTH:
         return False
-    return _NAME.fullmatch(text) is not None and text not in DEVICE_NAMES
+    return SKILL_NAME.fullmatch(text) is not None and text not in DEVICE_NAMES
 
 
 def is_sharing_id(text: object) -> bool:
     """Whether ``text`` is a Skill Sharing id, such as ``provider/skill``. Spec: SSB §5.7; specs §2."""
-    return isinstance(text, str) and len(text) <= _SHARING_ID_LENGTH and _SHARING_ID.fullmatch(text) is not None
+    return isinstance(text, str) and len(text) <= SHARING_ID_LENGTH and SHARING_ID.fullmatch(text) is not None
 
 
 def is_dotted_name(text: object) -> bool:
@@ -70,12 +70,12 @@ SEMVER_PATTERN: Final = (
     r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?\Z"
 )
 _SEMVER: Final = re.compile(SEMVER_PATTERN)
-_LENGTH: Final = 64
+VERSION_LENGTH: Final = 64
 
 
 def is_version(text: str) -> bool:
     """Whether ``text`` is a version of Semantic Versioning. Spec: SSP §6.1."""
-    return len(text) <= _LENGTH and _SEMVER.match(text) is not None
+    return len(text) <= VERSION_LENGTH and _SEMVER.match(text) is not None
 
 
 def major(version: str) -> int:

@@ -17,7 +17,7 @@ WORDS = st.sampled_from(
      "EXAMPLE_API_KEY", "GIT_TOKEN", "PATH", "string", "blob", "api_key", "POST", "form", "/data/0", " a ", "a" * 256]
 )  # fmt: skip
 VALUES = st.one_of(
-    WORDS, st.text(st.characters(exclude_categories=("C",)), max_size=4), st.integers(-2, 4000), st.booleans(),
+    WORDS, st.text(st.characters(exclude_categories=["C"]), max_size=4), st.integers(-2, 4000), st.booleans(),
     st.lists(WORDS, max_size=2),
 )  # fmt: skip
 

@@ -28,7 +28,7 @@ def _text(most: int) -> Schema:
     return {"type": "string", "pattern": r"\S", "maxLength": int(most)}
 
 
-def _whole(form: re.Pattern[str], most: int | None = None) -> Schema:
+def _pattern(form: re.Pattern[str], most: int | None = None) -> Schema:
     return {"type": "string", "pattern": f"^(?:{form.pattern})$", **({"maxLength": int(most)} if most else {})}
 
 
@@ -58,9 +58,9 @@ def _closed(**properties: tuple[Schema, str]) -> Schema:
 
 
 _DESCRIPTION: Final = _text(limits.DESCRIPTION_LENGTH)
-_DOTTED: Final = _whole(fields.DOTTED, fields.MATCHED_LENGTH)
-_IDENTIFIER: Final = _whole(fields.IDENTIFIER)
-_EXPORT: Final = _whole(fields.EXPORT)
+_DOTTED: Final = _pattern(fields.DOTTED, fields.MATCHED_LENGTH)
+_IDENTIFIER: Final = _pattern(fields.IDENTIFIER)
+_EXPORT: Final = _pattern(fields.EXPORT)
 _ENTRYPOINT: Final[Schema] = {"type": "string", "pattern": r"^[^-/].*\.py$"}
 _VERSION: Final[Schema] = {
     "type": "string", "pattern": skill.SEMVER_PATTERN.removesuffix(r"\Z") + "$", "maxLength": skill.VERSION_LENGTH,
@@ -75,7 +75,7 @@ _RUNTIME: Final = _closed(
     export=(_EXPORT, "Its function `def main(args)`. Default: `main`."),
 )
 _PERMISSIONS: Final = _closed(
-    network=(_list(_whole(fields.NETWORK)), ("https origins: `https://host`, `https://host:8443`, `https://*.host`; "
+    network=(_list(_pattern(fields.NETWORK)), ("https origins: `https://host`, `https://host:8443`, `https://*.host`; "
         "no shared hosts (`*.com`, `*.github.io`), addresses or local names.")),
     secrets=(_SECRETS, ("Environment variables in capitals; none that control programs (`PATH`, `LD_PRELOAD`, "
         "`PYTHONPATH`).")),
@@ -97,7 +97,7 @@ _HTTP: Final = _closed(
     headers=({"type": "object", "additionalProperties": {"type": "string", "minLength": 1}},
         "Header fields; a secret is written `${EXAMPLE_API_KEY}`."),
     body=(_choice(*executors.BODIES), "Form of the inputs that are not in the URL. Default: `json`."),
-    result=(_whole(executors.POINTER), "JSON Pointer to the output in the answer. Default: the whole answer."),
+    result=(_pattern(executors.POINTER), "JSON Pointer to the output in the answer. Default: the whole answer."),
 )
 #: Those that a folder can name: it holds no function of a running program.
 _KINDS: Final = [kind for kind in manifest.EXECUTORS if kind not in {"http", "function"}]
@@ -133,7 +133,7 @@ _MANIFEST: Final = _closed(
     access=(_choice(*manifest.ACCESS), "Who may use the skill. Default: `public`."),
     capability_type=(_choice(*manifest.CAPABILITY_TYPES), ("In Skill Sharing. Default: `knowledge` for an instruction, "
         "else `api`.")),
-    id=(_whole(skill.SHARING_ID, skill.SHARING_ID_LENGTH), ("Id in Skill Sharing: `provider/skill` or "
+    id=(_pattern(skill.SHARING_ID, skill.SHARING_ID_LENGTH), ("Id in Skill Sharing: `provider/skill` or "
         "`com.example.skill-v1`. Default: `descriptor.json`'s, else publisher, `/`, name.")),
     skill_id=(_IDENTIFIER, "Id in Skill Discovery: `A-Z a-z 0-9 . _ -`. Default: the name."),
     skill_type=(_choice(*manifest.SKILL_TYPES), "In Skill Discovery. Default: `tool-skill`."),
@@ -153,7 +153,7 @@ _MANIFEST: Final = _closed(
     health=(_HEALTH, "How an action's health is checked."),
 )
 _FRONTMATTER: Final = _closed(**{
-    "name": ({**_whole(skill.SKILL_NAME, limits.NAME_LENGTH), "not": {"enum": sorted(skill.DEVICE_NAMES)}},
+    "name": ({**_pattern(skill.SKILL_NAME, limits.NAME_LENGTH), "not": {"enum": sorted(skill.DEVICE_NAMES)}},
         f"Required. 1-{limits.NAME_LENGTH} of `a-z`, `0-9` and single hyphens; equal to the folder's name."),
     "description": (_DESCRIPTION, (f"Required. 1-{limits.DESCRIPTION_LENGTH:,} characters: what the skill does, and "
         "when to use it.")),

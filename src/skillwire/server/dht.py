@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Seconds until a node that could not start is tried again, and between two looks at the catalog and the local network.
 _AGAIN: Final = 5.0
-#: Seconds from the start in which bootstrap nodes may stay silent without a note.
-_GRACE: Final = 10.0
 #: Seconds that the end may take: tombstones take 2.5 s at most.
 _GOODBYE: Final = 4.0
 #: Skipped skills that are named in the log; the others are counted.
@@ -89,7 +87,6 @@ class DhtService:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._has_left = False
-        self._began = 0.0
         self._log = structlog.get_logger("skillwire.lan")
 
     def status(self) -> DhtStatus | None:
@@ -100,14 +97,11 @@ class DhtService:
         """Return what an operator should know about the node now; empty for nothing."""
         if self.trouble:
             return f"not in the DHT: {self.trouble}"
-        if self._agent is None or asyncio.get_running_loop().time() < self._began + _GRACE:
+        if self._agent is None:
             return ""
         if not self._url_of(self._agent):
             return "no skill is announced in the DHT: the server has no address that others reach; set --base-url"
-        status = self._agent.status()
-        silent = [name for name, is_reached in status.bootstrap if not is_reached]
-        is_alone = len(silent) == len(status.bootstrap)
-        return f"no bootstrap node of the DHT answers: {', '.join(silent)}" if silent and is_alone else ""
+        return self._agent.silence
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
         """Set the hosts and ports on which this server listens; before :meth:`start`."""
@@ -178,7 +172,6 @@ class DhtService:
                 await asyncio.sleep(_AGAIN)
                 continue
             self.trouble, self._agent = "", agent
-            self._began = asyncio.get_running_loop().time()
             await self._background.recovered("dht")
             self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
             return agent

@@ -13,6 +13,7 @@ from tests.support.loopback_lan import own_lan
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
+from skillwire.adapters.dht import agent
 from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -30,7 +31,6 @@ def settings(*bootstrap, **values):
 def skills(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(dht, "_AGAIN", 0.1)
-    monkeypatch.setattr(dht, "_GRACE", 0.0)
     folder = tmp_path / "skills"
     write_skill(folder, "leads-sync", {"skill.toml": 'capabilities = ["leads"]\nscenes = ["auth"]\n'})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
@@ -145,9 +145,10 @@ async def test_metrics_and_readiness_tell_of_the_node(node, serve):
     assert (ready.status, ready.json()["notes"]) == (200, [])
 
 
-async def test_a_silent_bootstrap_node_is_a_note_and_no_failure(serve):
+async def test_a_silent_bootstrap_node_is_a_note_and_no_failure(serve, monkeypatch):
+    monkeypatch.setattr(agent, "_SILENT", 0.0)
     application = await serve(settings(("127.0.0.1", 9)))
-    await eventually_async(application.dht.status)
+    await eventually_async(application.dht.note)
     ready = await Asgi(application).request("/readyz")
     assert (ready.status, ready.json()["failing"]) == (200, {})
     assert ready.json()["notes"] == ["no bootstrap node of the DHT answers: 127.0.0.1:9"]

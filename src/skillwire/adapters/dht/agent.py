@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
 _LOOK: Final = 2.0
 _PAUSE: Final = 60.0
+#: Seconds for which every bootstrap node may be silent before that is reported.
+_SILENT: Final = 10.0
 #: Seconds that tombstones may take at the end.
 _GOODBYE: Final = 2.5
 #: Bootstrap nodes at most that mDNS leads to, beside those of the settings.
@@ -127,6 +129,8 @@ class DhtAgent:
         self.agent_id = self._own.agent_id
         self.port = 0
         self.hosts: tuple[str, ...] = ()
+        #: Which bootstrap nodes are silent, once all have been for a while; empty otherwise.
+        self.silence = ""
         self._profile = settings.profile
         self._is_client = is_client
         self._on_trouble = on_trouble
@@ -373,13 +377,22 @@ class DhtAgent:
 
     async def _watch(self) -> None:
         """Look up the bootstrap nodes, follow the addresses of this machine, and keep the table."""
-        due = 0.0
+        due, heard = 0.0, self._clock().steady
         while True:
             now = self._clock().steady
             if now >= due:
                 due = now + _PAUSE
                 await self._look_up()
                 await self._save()
+            if not (reached := self._reached()) or any(reached.values()):
+                if self.silence and not self._is_client:
+                    self._on_trouble("a bootstrap node of the DHT answers again")
+                heard, self.silence = now, ""
+            elif not self.silence and now >= heard + _SILENT:
+                nodes = ", ".join(host_and_port(*named) for named in reached)
+                self.silence = f"no bootstrap node of the DHT answers: {nodes}"
+                if not self._is_client:
+                    self._on_trouble(self.silence)
             if self._file is not None:
                 with suppress(SkillwireError):  # dht status then finds an old file, and joins itself
                     await asyncio.to_thread(status_file.write, self._own.folder, self.status())

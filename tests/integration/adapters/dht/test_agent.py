@@ -88,6 +88,21 @@ async def test_what_one_node_puts_the_others_find_until_it_is_removed(three):
         assert (await agent.find_by_name("csv-profile")).skills == ()
 
 
+async def test_silent_bootstrap_nodes_are_reported_once_and_when_one_answers_again(start, monkeypatch):
+    monkeypatch.setattr(agent_module, "_SILENT", 0.0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    asker, node = [await start(("127.0.0.1", port), is_client=is_client) for is_client in (True, False)]
+    await eventually_async(lambda: node.notes)
+    silence = f"no bootstrap node of the DHT answers: 127.0.0.1:{port}"
+    assert (node.notes, node.silence) == ([silence], silence)
+    await start(port=port)
+    await eventually_async(lambda: len(node.notes) > 1)
+    assert (node.notes, node.silence) == ([silence, "a bootstrap node of the DHT answers again"], "")
+    assert asker.notes == []
+
+
 async def test_every_capability_is_looked_up_and_all_or_any_of_them_count(three):
     _, second, third = three
     await second.put(OFFER)

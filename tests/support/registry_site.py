@@ -106,7 +106,7 @@ class AsgiDriver:
         answer = await self._site.request(path, dict(request.headers), method=request.method, body=request.body or b"")
         return HttpResponse(request.url, answer.status, answer.fields, answer.body)
 
-    async def run_all(self, flows, *, run, on_done=lambda: None, is_enough=lambda _: False):  # noqa: ARG002 - the form of drivers
+    async def run_all(self, flows, *, run, on_done=lambda: None, is_enough=lambda _: False, delays=()):  # noqa: ARG002 - the form of drivers
         results = []
         for flow in flows:
             try:

@@ -64,7 +64,7 @@ class SyncRunner:
         if isinstance(step, HttpRequest):
             return drive(self._session.access.stored.send(step), self._do_plain)
         if isinstance(step, All):
-            return self._http().run_all(step.flows, run=self.run, on_done=step.on_done, is_enough=step.is_enough)
+            return self._http().run_all(**step._asdict(), run=self.run)
         return self._do_plain(step)
 
     def _do_plain(self, step: Step) -> Any:
@@ -116,7 +116,7 @@ class AsyncRunner:
         if isinstance(step, HttpRequest):
             return await drive_async(self._session.access.stored.send(step), self._do_plain)
         if isinstance(step, All):
-            return await self._http().run_all(step.flows, run=self.run, on_done=step.on_done, is_enough=step.is_enough)
+            return await self._http().run_all(**step._asdict(), run=self.run)
         return await self._do_plain(step)
 
     async def _do_plain(self, step: Step) -> Any:

@@ -27,7 +27,6 @@ _LOCAL: Final = 0.05  # seconds for a rung that asks no peer, when no time is le
 _NO_TIME: Final = "no time is left"
 _PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
 _LONGEST_PAUSE: Final = 1.0
-_HEDGE_STEP: Final = 0.005  # seconds between two looks at the rung before
 _DURATIONS: Final = 64  # answers of a rung that its p95 is taken from
 _NEGATIVE_SECONDS: Final = 5.0
 _NEGATIVES: Final = 256  # questions
@@ -154,6 +153,12 @@ def outcome_of(error: SkillwireError) -> Outcome:
 def action_after(error: SkillwireError) -> Action:
     """Return what follows ``error``."""
     return AFTER.get(error.code, Action.STOP if isinstance(error, TrustError) else Action.NEXT)
+
+
+def _is_last(result: _Result[Any]) -> bool:
+    """Whether a rung found something, or failed in a way that stops the climb."""
+    _, found, error = result
+    return bool(found) or (error is not None and action_after(error) is Action.STOP)
 
 
 def _random() -> float:
@@ -327,21 +332,8 @@ class Climb(Generic[T]):
         """Ask the waiting rungs, each when the one before has ended or is slow; return what the first one found."""
         rungs = [rung for rung in self._waiting if not rung.is_always]
         self._waiting = [rung for rung in self._waiting if rung.is_always]
-        clock, started, ended = self._ladder.clock, dict[int, float](), set[int]()
-
-        def ask_later(number: int) -> Flow[_Result[T]]:
-            before = number - 1
-            while number and before not in ended:
-                if before in started and clock() >= started[before] + self._ladder.p95(rungs[before].name):
-                    break
-                yield Sleep(_HEDGE_STEP)
-            started[number] = clock()
-            result = yield from self._ask(rungs[number])
-            ended.add(number)
-            return result
-
-        flows = [ask_later(number) for number in range(len(rungs))]
-        results: list[_Result[T] | None] = yield All(flows, is_enough=lambda result: bool(result[1]))
+        delays = [self._ladder.p95(rung.name) for rung in rungs]
+        results: list[_Result[T] | None] = yield All([*map(self._ask, rungs)], is_enough=_is_last, delays=delays)
         best: list[T] = []
         for rung, result in zip(rungs, results, strict=True):
             if result is None:

@@ -14,7 +14,7 @@ what changes between requests, such as the status of an execution:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from skillwire.errors import SkillwireError
@@ -79,6 +79,7 @@ class SimulatedPublisher:
         run: Callable[[Flow[T]], T] | None = None,
         on_done: Callable[[], object] = lambda: None,
         is_enough: Callable[[T], bool] = lambda _: False,
+        delays: Sequence[float] = (),  # noqa: ARG002  # the form of drivers
     ) -> list[T | SkillwireError]:
         """Run ``flows``, one after the other; return their results or errors, in order."""
         waiting = list(flows)
@@ -98,7 +99,7 @@ class SimulatedPublisher:
         if isinstance(step, HttpRequest):
             return self.send(step)
         if isinstance(step, All):
-            return self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
+            return self.run_all(**step._asdict())
         return step.call() if isinstance(step, Work) else None
 
     def close(self) -> None:

@@ -88,12 +88,14 @@ def may_store(headers: Mapping[str, str]) -> bool:
 class All(NamedTuple):
     """Run flows at the same time; a list of results or errors, in order, is sent back. ``on_done``: after each.
 
-    After a result that ``is_enough`` the others are abandoned, and the list has None for each of them.
+    After a result that ``is_enough`` the others are abandoned, and the list has None for each of them. With ``delays``,
+    the flow after each one begins so many seconds later, or when one of those that run ends without being enough.
     """
 
     flows: Sequence[Flow[Any]]
     on_done: Callable[[], object] = lambda: None
     is_enough: Callable[[Any], bool] = lambda _: False
+    delays: Sequence[float] = ()
 
 
 class Work(NamedTuple):

@@ -74,7 +74,7 @@ async def run(flow):
         if isinstance(step, Work):
             return step.call()
         assert isinstance(step, All)
-        return await AsyncDriver(AddressPolicy()).run_all(step.flows, run=run, is_enough=step.is_enough)
+        return await AsyncDriver(AddressPolicy()).run_all(**step._asdict(), run=run)
 
     return await drive_async(flow, do)
 
@@ -276,6 +276,14 @@ class TestHedging:
         sources = {LAN: Source(failed("DISC_004", TrustError), 0.1), CENTER: Source([CENTER], 0.1)}
         with pytest.raises(TrustError):
             await run(climb(sources, on=ladder(hedges=True)).next())
+        assert sources[CENTER].asked == []
+
+    async def test_each_rung_starts_after_its_own_delay_and_none_after_an_answer(self):
+        sources = {LAN: Source([], 1e6), DHT: Source([]), CENTER: Source(["x"], 0.6), CACHE: Source([], 1e6)}
+        sources[NAMED] = Source(["y"], 0.1)
+        assert await run(climb(sources, on=ladder(hedges=True), off={DHT}).next()) == ["x"]
+        starts = [one.asked for one in sources.values()]  # the DHT is off, so that SkillCenter comes at once
+        assert starts == [[0.0], [], [pytest.approx(0.6)], [pytest.approx(1.1)], [pytest.approx(1.15)]]
 
     async def test_p95_is_that_of_the_rung_itself(self):
         on = ladder(hedges=True)

@@ -201,14 +201,16 @@ class AsyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
         is_enough: Callable[[T], bool] = lambda _: False,
+        delays: Sequence[float] = (),
     ) -> list[T | SkillwireError]:
         """Run independent ``flows`` concurrently, each by ``run``; return their results or errors in order.
 
-        After one that ``is_enough`` the others are cancelled.
+        After one that ``is_enough`` the others are cancelled. ``delays`` are those of ``All``.
         """
         waiting = list(flows)
         results: list[T | SkillwireError | None] = [None] * len(waiting)
         numbered = (pair for pair in enumerate(waiting))
+        tasks = set[asyncio.Task[None]]()
 
         async def work() -> None:
             for index, flow in numbered:
@@ -222,16 +224,22 @@ class AsyncDriver:
                             task.cancel()
                         numbered.close()
                 on_done()
+                if delays:
+                    return
 
         async with asyncio.TaskGroup() as workers:
-            tasks = {workers.create_task(work()) for _ in range(min(concurrency, len(waiting)))}
+            for number in range(len(waiting) if delays else min(concurrency, len(waiting))):
+                tasks.add(workers.create_task(work()))
+                if delays:
+                    running = [task for task in tasks if not task.done()]
+                    await asyncio.wait(running, timeout=delays[number], return_when=asyncio.FIRST_COMPLETED)
         return cast("list[T | SkillwireError]", results)
 
     async def _do(self, step: Step) -> Any:
         if isinstance(step, HttpRequest):
             return await self.send(step)
         if isinstance(step, All):
-            return await self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
+            return await self.run_all(**step._asdict())
         return await (asyncio.to_thread(step.call) if isinstance(step, Work) else asyncio.sleep(step.seconds))
 
     async def send(self, request: HttpRequest) -> HttpResponse:

@@ -81,6 +81,30 @@ def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tup
             pass
 
 
+def run_staggered(calls: Sequence[Callable[[], T]], delays: Sequence[float]) -> Iterator[tuple[int, T | BaseException]]:
+    """Run each call on a thread; yield as :func:`run_parallel` does.
+
+    A call begins when one has ended and its outcome was taken, or ``delays`` seconds after the one before.
+    """
+    ended: queue.SimpleQueue[tuple[int, T | BaseException]] = queue.SimpleQueue()
+
+    def work(index: int) -> None:
+        try:
+            ended.put((index, calls[index]()))
+        except BaseException as error:  # noqa: BLE001 - the caller's thread decides what to make of it
+            ended.put((index, error))
+
+    begun = 0
+    for _ in calls:
+        outcome = None
+        while outcome is None:
+            if begun < len(calls):
+                threading.Thread(target=work, args=(begun,), daemon=True).start()
+                begun += 1
+            outcome = _next(ended, delays[begun - 1] if begun < len(calls) else None)
+        yield outcome
+
+
 def call_within(call: Callable[[], T], seconds: float) -> T | None:
     """Run a call in a thread; return its result, or None when it takes longer than ``seconds`` and is left running."""
     ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
@@ -149,15 +173,16 @@ class SyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
         is_enough: Callable[[T], bool] = lambda _: False,
+        delays: Sequence[float] = (),
     ) -> list[T | SkillwireError]:
         """Run independent ``flows`` on threads, each by ``run``; return their results or errors in order.
 
         ``on_done`` is called in the caller's thread after each. After one that ``is_enough``, those without a result
-        run to their end unheard, within their own deadlines.
+        run to their end unheard, within their own deadlines. ``delays`` are those of ``All``.
         """
         calls = [functools.partial(run or self.run, flow) for flow in flows]
         results: list[T | SkillwireError | None] = [None] * len(calls)
-        for index, outcome in run_parallel(calls, concurrency):
+        for index, outcome in run_staggered(calls, delays) if delays else run_parallel(calls, concurrency):
             if isinstance(outcome, BaseException) and not isinstance(outcome, SkillwireError):
                 raise outcome
             results[index] = outcome
@@ -170,7 +195,7 @@ class SyncDriver:
         if isinstance(step, HttpRequest):
             return self.send(step)
         if isinstance(step, All):
-            return self.run_all(step.flows, on_done=step.on_done, is_enough=step.is_enough)
+            return self.run_all(**step._asdict())
         return step.call() if isinstance(step, Work) else time.sleep(step.seconds)
 
     def send(self, request: HttpRequest) -> HttpResponse:

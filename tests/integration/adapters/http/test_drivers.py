@@ -20,7 +20,7 @@ from skillwire.protocols.agent_skills.client import fetch_artifact
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.address import AddressPolicy
 from skillwire.version import VERSION
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, Sleep
 from skillwire.wire.fetch import fetch
 
 
@@ -415,6 +415,38 @@ def test_a_caller_that_stops_begins_no_further_call():
 @pytest.mark.parametrize("count", [0, 1])
 def test_few_calls(count):
     assert list(run_parallel([lambda: "x"] * count, 6)) == [(index, "x") for index in range(count)]
+
+
+def test_a_staggered_flow_begins_after_the_delay_or_when_one_has_ended(drive):
+    begun = []
+
+    def flow(number):
+        begun.append(number)
+        yield Sleep(0.0)
+        return number
+
+    assert drive.run_all(map(flow, range(3)), delays=[PATIENCE] * 3) == [0, 1, 2]
+    assert begun == [0, 1, 2]
+    assert drive.run_all([], delays=[]) == []
+    begun.clear()
+    assert drive.run_all(map(flow, range(3)), delays=[PATIENCE] * 3, is_enough=lambda n: n == 1) == [0, 1, None]
+    assert begun == [0, 1]
+
+
+def test_a_staggered_flow_does_not_wait_for_one_that_is_slow(drive):
+    def talk(peer):
+        if peer.request().split()[1] == b"/slow":
+            gate.wait(PATIENCE)
+        else:
+            peer.send(answer(b"x"))
+
+    gate = threading.Event()
+    with RawServer(talk) as server:
+        drive.naming(server.url())
+        flows = [fetch(HttpRequest(server.url(path))) for path in ("/slow", "/quick")]
+        slow, quick = drive.run_all(flows, delays=[0.0, 0.0], is_enough=lambda _: True)
+        gate.set()
+    assert (slow, quick.body) == (None, b"x")
 
 
 def test_a_call_within_its_time():

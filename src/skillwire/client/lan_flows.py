@@ -44,7 +44,7 @@ from skillwire.resolver.sources.lan import (
     ref_of,
     unverified,
 )
-from skillwire.wire.exchange import Flow, TimeLimit, Work, work
+from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -357,7 +357,8 @@ class LanFlows:
         found = [ref_of(skill) for skill in answers(skills, query)]
         if asks_center:
             kept = self._context._replace(offline=True, report=lambda _: None)
-            found += yield from search_center(self.settings, query, kept)
+            # One step, since each step of many questions at once waits for a thread. Offline there are no requests.
+            found += yield from work(partial(follow, search_center(self.settings, query, kept), ()))
         return found
 
     async def _ask(

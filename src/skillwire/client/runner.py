@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
-from skillwire.wire.exchange import All, Flow, HttpRequest, Step, Work, drive, drive_async, limit_time
+from skillwire.wire.exchange import TIME_LEFT, All, Flow, HttpRequest, Step, Work, drive, drive_async, limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -125,7 +125,7 @@ class AsyncRunner:
         import asyncio  # noqa: PLC0415  # the synchronous client does without
 
         if isinstance(step, Work):
-            result = await asyncio.to_thread(step.call)
+            result = step.call() if step is TIME_LEFT else await asyncio.to_thread(step.call)
             return await asyncio.wrap_future(result) if hasattr(result, "add_done_callback") else result
         assert not isinstance(step, All)  # noqa: S101  # run() has done these
         return await (self.sleep or asyncio.sleep)(step.seconds)

@@ -24,6 +24,8 @@ T = TypeVar("T")
 #: How a rung ended, what it found, and its error.
 _Result: TypeAlias = "tuple[RungTrace, list[T], SkillwireError | None]"
 _LOCAL: Final = 0.05  # seconds for a rung that asks no peer, when no time is left
+_RESERVED: Final = 0.25  # seconds that the rungs which ask peers leave to it, but no more than this share of all time
+_RESERVED_SHARE: Final = 1 / 16
 _NO_TIME: Final = "no time is left"
 _PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
 _LONGEST_PAUSE: Final = 1.0
@@ -221,6 +223,8 @@ class Climb(Generic[T]):
         self._traces: list[RungTrace] = []
         self._errors: list[SkillwireError] = []
         self._has_found = self._is_cut_short = False
+        self._has_local = any((rung.row or LADDER[rung.name]).is_local and not rung.off for rung in rungs)
+        self._reserved: float | None = None
 
     @property
     def errors(self) -> Sequence[SkillwireError]:
@@ -276,7 +280,12 @@ class Climb(Generic[T]):
         left = yield TIME_LEFT
         started = clock()
         left = left if self._end is None else min(left, self._end - started)
-        end = started + min(row.deadline, max(left, _LOCAL) if row.is_local else left)
+        if row.is_local:
+            left = max(left, _LOCAL)
+        elif self._has_local:
+            self._reserved = min(_RESERVED, left * _RESERVED_SHARE) if self._reserved is None else self._reserved
+            left = max(left - self._reserved, 0.0)
+        end = started + min(row.deadline, left)
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:

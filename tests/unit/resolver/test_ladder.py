@@ -201,7 +201,7 @@ async def test_a_time_limit_bounds_all_rungs_and_still_asks_the_cache(seconds):
     sources = {name: Source([], 1e6) for name in (LAN, DHT, CENTER, NAMED)} | {CACHE: Source(["cached"], 0.0)}
     climbing = climb(sources, seconds)
     assert await run(climbing.next()) == ["cached"]
-    assert virtual_loop().time() == pytest.approx(min(seconds, 18.0), abs=0.05)
+    assert seconds - 0.25 <= virtual_loop().time() <= seconds
     assert climbing.traces[-1].outcome is Outcome.NOT_REACHED
 
 
@@ -310,7 +310,7 @@ async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost
         started = virtual_loop().time()
         rungs = [Rung(name, functools.partial(answer, name, number)) for name in alive]
         found = await run(on.climb("", rungs, budget).next())
-        assert virtual_loop().time() - started <= budget + 0.05
+        assert virtual_loop().time() - started <= budget
         assert all(asked == number for asked, _ in found)
         return found
 
@@ -333,7 +333,7 @@ async def test_a_limit_around_a_climb_bounds_its_rungs_and_leaves_the_cache_a_mo
     climbing = climb({**silent, CACHE: Kept(["kept"])})
     started = virtual_loop().time()
     assert await run(within(climbing.next(), 2.0, virtual_loop().time)) == ["kept"]
-    assert virtual_loop().time() - started <= 2.0 + 0.05
+    assert virtual_loop().time() - started <= 2.0 * 15 / 16
     assert [(trace.name, trace.outcome) for trace in climbing.traces] == [
         (LAN, Outcome.TIMEOUT),
         (CENTER, Outcome.NOT_REACHED),

@@ -23,6 +23,7 @@ from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.resolver.sources.lan import Stage, provider_label
 from skillwire.trust.guarded_json import load_json
@@ -329,6 +330,7 @@ def _call_lan(
             continue
         if execution is None:
             return None, {}
-        via = ", from the cache, since no agent responded" if one.freshness == "cached" else ""
+        is_kept = any(trace.name == CACHE and trace.found for trace in providers.climb.traces)
+        via = ", from the cache, since no agent responded" if is_kept else ""
         output.note(dim("answered by "), bold(one.name), dim(f" {provider_label(one)}{via}"))
         return execution, {"lan": provider_object(one, providers)}

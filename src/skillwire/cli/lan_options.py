@@ -82,6 +82,9 @@ def read_lan(
             raise UsageError("USAGE", f"{name} requires --lan", fix="Add --lan.")
         return None
     settings = _settings(configured, discovery)
+    if not (settings.multicast or settings.mdns):
+        fix = "Set enabled = true in [discovery.udp] or [discovery.mdns], or serve without --lan."
+        raise UsageError("USAGE", "--lan announces nothing: discovery.udp and discovery.mdns are not enabled", fix=fix)
     return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
 
 

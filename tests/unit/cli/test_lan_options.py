@@ -39,6 +39,12 @@ def test_a_scene_that_no_datagram_can_name_is_refused_before_anything_is_served(
     assert "Shorten it to 118" in told
 
 
+def test_a_network_that_is_off_is_not_announced_on():
+    with pytest.raises(UsageError, match="announces nothing"):
+        read(LanSettings(multicast=False, mdns=False))
+    assert read(LanSettings(multicast=False)) == LanSettings(multicast=False)
+
+
 def test_the_usual_unless_something_is_said():
     assert read() == LanSettings()
 

@@ -482,9 +482,9 @@ class _Reading:
         least = discovery.heartbeat_interval * discovery.unhealthy_missed
         timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
         checks = (
-            (made.multicast or made.mdns or made.dht.enabled, "mdns.enabled",
-             "discovery is impossible: multicast, mDNS and the DHT are all turned off",
-             "Set enabled = true in udp, in mdns or in dht."),
+            (made.multicast or made.mdns or made.dht.enabled or (made.uses_center and made.center_url), "mdns.enabled",
+             "discovery is impossible: multicast, mDNS, the DHT and the SkillCenter are all turned off",
+             "Set enabled = true in udp, in mdns or in dht, or a url in skillCenter."),
             (discovery.suspect_missed <= discovery.unhealthy_missed, "healthCheck.suspectThreshold",
              "a skill would be suspected later than it is UNHEALTHY",
              f"Write at most unhealthyThreshold, which is {discovery.unhealthy_missed}."),

@@ -196,6 +196,14 @@ def test_every_figure_of_health_is_a_setting():
     assert health <= {one.name for one in fields(DiscoverySettings)}
 
 
+def test_a_skill_center_alone_is_enough():
+    off = {"udp": {"enabled": False}, "mdns": {"enabled": False}}
+    made = read_discovery({**off, "skillCenter": {"url": "https://center.example"}}, "x")
+    assert (made.multicast, made.mdns, made.dht.enabled, made.uses_center) == (False, False, False, True)
+    with pytest.raises(ValidationError, match="all turned off"):
+        read_discovery({**off, "skillCenter": {"url": "https://center.example", "enabled": False}}, "x")
+
+
 @pytest.mark.spec("SDP-configuration")
 def test_yaml_and_toml_say_the_same():
     together = {path: value for path, value in OTHER.items() if path not in {"udp.timeout", "mdns.enabled"}}
@@ -249,7 +257,7 @@ def test_the_tables_of_single_sections_may_stand_beside_discovery():
         ("healthCheck:\n  timeout: 3000\n", 2, 3, "which is 15000 ms"),
         ("healthCheck:\n  suspectThreshold: 4\n", 2, 3, "which is 3"),
         ("healthCheck:\n  staleTimeout: 10\n", 2, 3, "which is 30000 ms"),
-        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp, in mdns or in dht"),
+        ("udp:\n  enabled: false\nmdns:\n  enabled: false\n", 4, 3, "in udp, in mdns or in dht, or a url"),
         ("cache:\n  ttl: 1000\n  refreshBeforeExpiry: 1000\n", 3, 3, "which is 1000 ms"),
     ],
 )

@@ -280,12 +280,7 @@ class Climb(Generic[T]):
         left = yield TIME_LEFT
         started = clock()
         left = left if self._end is None else min(left, self._end - started)
-        if row.is_local:
-            left = max(left, _LOCAL)
-        elif self._has_local:
-            self._reserved = min(_RESERVED, left * _RESERVED_SHARE) if self._reserved is None else self._reserved
-            left = max(left - self._reserved, 0.0)
-        end = started + min(row.deadline, left)
+        end = started + min(row.deadline, self._share(left, row))
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:
@@ -320,6 +315,16 @@ class Climb(Generic[T]):
         if outcome is Outcome.TIMEOUT and end < started + row.deadline:
             self._is_cut_short = True
         return RungTrace(rung.name, outcome, seconds, attempts, failure.code, failure.message), [], failure
+
+    def _share(self, left: float, row: LadderRow) -> float:
+        """Return the seconds of ``left`` that a rung may take."""
+        if row.is_local:
+            return max(left, _LOCAL)
+        if not self._has_local:
+            return left
+        if self._reserved is None:
+            self._reserved = min(_RESERVED, left * _RESERVED_SHARE)
+        return max(left - self._reserved, 0.0)
 
     def _take(self, trace: RungTrace, found: list[T], error: SkillwireError | None) -> list[T]:
         """Record how a rung ended; return what it found."""

@@ -232,7 +232,7 @@ def share_time(flow: Flow[T], seconds: float, *, is_last: bool) -> Flow[T]:
 
 
 def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:
-    """Drive ``flow`` with canned answers or errors, in order, without waiting: for tests, and for flows without requests.
+    """Drive ``flow`` with canned answers or errors, in order, without waiting; for tests, and flows without requests.
 
     Raises:
         LookupError: no answer is left.

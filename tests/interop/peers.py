@@ -16,7 +16,13 @@ PATIENCE: Final = 50.0
 _NODE_MODULES: Final = FOLDER / "node_modules"
 #: Programs from PyPI that do not fit beside our own dependencies.
 _PEERS: Final = FOLDER / ".peers"
-_FROM_PYPI: Final = {"apm": ["apm"], "anthropic": ["python", str(FOLDER / "anthropic_skills.py")]}
+_FROM_PYPI: Final = {
+    "apm": ["apm"],
+    "anthropic": ["python", str(FOLDER / "anthropic_skills.py")],
+    "check-jsonschema": ["check-jsonschema"],
+    "pre-commit": ["pre-commit"],
+    "taplo": ["taplo"],
+}
 _NODE: Final = _NODE_MODULES / ".bin" / "node"
 #: Name → the script that node runs.
 _FROM_NPM: Final = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.adapters.files.atomic import write_atomically
+from skillwire.adapters.files.atomic import storage_errors, write_atomically
+from skillwire.cli.options import can_ask, confirm, plural
 from skillwire.cli.output import (
     SHOWN,
     Output,
@@ -30,7 +31,10 @@ from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import CheckLevel
-from skillwire.model.skill import Finding
+from skillwire.model.skill import SKILL_MD, Finding
+
+if TYPE_CHECKING:
+    from skillwire.folder.fix import Fix
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
     "error": failure, "warning": warning, "note": dim, "strong": bold, "faint": dim, "": str,
@@ -65,15 +69,38 @@ _PUBLISHER: Final = "publisher"
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the report to FILE, and only a summary to the terminal.",
 )
+@click.option("--changed", is_flag=True, help="PATH is any file: check the skill around it, and skip files of none.")
+@click.option("--fix", is_flag=True, help="Show repairs of what has one right answer, ask, and make them.")
+@click.option("-y", "--yes", is_flag=True, help="With --fix: do not ask.")
 @output_options
-def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form: str, target: Path | None) -> None:
+def command(
+    *,
+    output: Output,
+    paths: tuple[Path, ...],
+    level: CheckLevel,
+    form: str,
+    target: Path | None,
+    changed: bool,
+    fix: bool,
+    yes: bool,
+) -> None:
     """Report every problem of skills: its location, its cause and its fix.
 
     PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Errors come first; the
     text report prints the first warnings and counts the others by code. Nothing is fetched, and nothing is run. Exits
     with 1 when a finding is an error.
+
+    --fix repairs the name that is not the folder's, values that need quotes, commas between allowed tools, a byte order
+    mark, and a script's line ends and executable bit. It never changes the text below a frontmatter.
     """
+    if yes and not fix:
+        raise UsageError("USAGE", "--yes goes with --fix")
+    if changed:  # the outermost, as in a search from above
+        around = ([folder for folder in path.parents if (folder / SKILL_MD).is_file()][-1:] for path in paths)
+        paths = tuple(dict.fromkeys(folder for folders in around for folder in folders))
     checked, findings = _examine(paths, level)
+    if fix and _fix(output, checked, findings, yes=yes):
+        checked, findings = _examine(paths, level)
     findings = [finding for finding in by_place(findings) if finding.level == "error" or not output.quiet]
     form = "json" if output.as_json else form
     if target is not None:
@@ -111,6 +138,35 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
             folder = examination.folder
             skills.append(IdentifiedSkill(str(path), folder.name, identify(folder, _PUBLISHER)))
     return checked, findings + find_collisions(skills)
+
+
+def _fix(output: Output, checked: Iterable[str], findings: Iterable[Finding], *, yes: bool) -> bool:
+    """Show the repairs and, with consent, make them; return whether files were changed."""
+    from skillwire.cli.diff import print_changes  # noqa: PLC0415  # most checks repair nothing
+    from skillwire.folder.differences import compare_contents  # noqa: PLC0415  # same
+    from skillwire.folder.fix import plan_fixes  # noqa: PLC0415  # same
+
+    fixes: list[Fix] = []
+    for folder in [Path(path) for path in checked if Path(path).is_dir()]:
+        with storage_errors(folder):
+            fixes += plan_fixes(folder, findings)
+    changes = compare_contents([fix.before for fix in fixes], [fix.after for fix in fixes])
+    print_changes(output, changes, err=True)
+    if not fixes:
+        output.note(dim("nothing to repair"))
+        return False
+    if not yes and not can_ask(output):
+        raise UsageError("USAGE", "--fix asks before it writes, and there is no terminal", fix="Add --yes.")
+    if not yes and not confirm(f"Change {plural(len(fixes), 'file')}?"):
+        return False
+    for fix in fixes:
+        with storage_errors(fix.path):
+            mode = fix.path.stat().st_mode & 0o777
+            mode |= (mode & 0o444) >> 2 if fix.after.executable else 0  # each reader may run it
+            if fix.after.content != fix.before.content:
+                write_atomically(fix.path, bytes(fix.after.content), mode=mode)
+            fix.path.chmod(mode)
+    return True
 
 
 def _targets(path: Path) -> Iterator[Path]:

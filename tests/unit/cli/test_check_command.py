@@ -138,3 +138,66 @@ def test_what_is_wrong_with_health_is_said_with_its_place_and_fix(
     printed = capsys.readouterr().out
     assert f"{told}\n  --> a/skill.toml:4:1\n   |\n 4 | {said}\n" in printed
     assert "\n   = fix: " in printed
+
+
+BOTH = "---\nname: other\ndescription: d\nmetadata:\n  version: 1.0\n---\n# B\nname: other\n"
+FIXED = '---\nname: {name}\ndescription: d\nmetadata:\n  version: "1.0"\n---\n# B\nname: other\n'
+
+
+def test_fix_repairs_each_skill_once(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [skill(name, BOTH) for name in ("skills/a", "skills/b")]
+    script = folders[0] / "run.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o640)
+    assert run(["check", "--fix", "--yes", "skills"]) == 0
+    printed = capsys.readouterr()
+    assert "skills/b/SKILL.md  changed  +2 -2\n" in printed.err
+    assert "  - name: other\n  + name: b\n" in printed.err
+    assert "skills/a/run.sh  changed  It is now executable.\n" in printed.err
+    assert "NAME_FOLDER" not in printed.out
+    assert [(folder / "SKILL.md").read_text() for folder in folders] == [FIXED.format(name=name) for name in "ab"]
+    assert script.stat().st_mode & 0o777 == 0o750
+    times = [(folder / "SKILL.md").stat().st_ino for folder in folders]
+    assert run(["check", "--fix", "--yes", "skills"]) == 0
+    assert "nothing to repair\n" in capsys.readouterr().err
+    assert [(folder / "SKILL.md").stat().st_ino for folder in folders] == times
+    assert sorted(path.name for path in folders[0].iterdir()) == ["SKILL.md", "run.sh"]
+
+
+def test_fix_changes_nothing_without_consent(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = skill("a", BOTH)
+    assert run(["check", "--fix", "a"]) == 2
+    assert "there is no terminal\n  fix: Add --yes.\n" in capsys.readouterr().err
+    asked: list[str] = []
+    monkeypatch.setattr("skillwire.cli.check.can_ask", lambda _: True)
+    monkeypatch.setattr("skillwire.cli.check.confirm", asked.append)
+    assert run(["check", "--fix", "a"]) == 1
+    assert asked == ["Change 1 file?"]
+    assert "error[NAME_FOLDER]" in capsys.readouterr().out
+    assert (folder / "SKILL.md").read_text() == BOTH
+    assert run(["check", "--yes", "a"]) == 2
+
+
+def test_fix_with_json_prints_the_report_alone(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    skill("a", BOTH)
+    assert run(["check", "--fix", "--yes", "--json", "a"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["errors"] == 0
+    assert printed.err == ""
+
+
+def test_changed_files_are_checked_with_their_skills(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = skill("skills/a")
+    inner = folder / "assets" / "b"
+    inner.mkdir(parents=True)
+    for path in (inner / "SKILL.md", folder / "notes.md", Path("README.md")):
+        path.write_text(GOOD.format(name="b"))
+    skill("skills/untouched", BROKEN)
+    assert run(["check", "--changed", "--json", "skills/a/notes.md", "skills/a/assets/b/SKILL.md", "README.md"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] == ["skills/a"]
+    assert run(["check", "--changed", "README.md"]) == 0
+    assert run(["check", "--changed", "skills/untouched/SKILL.md", "README.md"]) == 1

@@ -25,7 +25,7 @@ from skillwire.model.skill import SKILL_MD, is_skill_name, is_version
 from skillwire.trust.hidden_text import excerpt, neutralise
 
 #: Where plain text is no text: YAML 1.1 (PyYAML) and 1.2 (yaml, js-yaml) together.
-_TYPED: Final = re.compile(
+TYPED: Final = re.compile(
     r"~|null|true|false|yes|no|on|off|[-+]?\.inf|\.nan|[-+]?0x[\da-f_]+|[-+]?0o?[0-7_]+|[-+]?0b[01_]+"
     r"|[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:e[-+]?\d+)?|[-+]?\d[\d_]*(?::[0-5]?\d)+(?:\.\d*)?"
     r"|\d{4}-\d\d?-\d\d?(?:(?:[Tt]|\s+)\d\d?:\d\d:\d\d(?:\.\d*)?\s*(?:Z|[-+]\d\d?(?::?\d\d)?)?)?",
@@ -55,7 +55,7 @@ def lint_yaml(skill_md: SkillMd, findings: Findings) -> None:
         place = skill_md.place(*path)
         if path[-1] == "<<" or value in ("=", "<<"):
             findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", place)
-        elif isinstance(value, str) and _TYPED.fullmatch(value) and _is_plain(value, place, lines):
+        elif isinstance(value, str) and TYPED.fullmatch(value) and _is_plain(value, place, lines):
             findings.add("FRONTMATTER_TYPED", f"{value} is not text to every reader of YAML", place)
 
 

@@ -444,7 +444,7 @@ SCENES: dict[str, list[Step]] = {
         Call("dht find --capability meeting-notes --capability badge-print --bootstrap NODE"),
         Call("dht remove notes --bootstrap NODE"),
         Call("dht remove notes --bootstrap NODE"),
-        Call("dht get notes --timeout 1 --bootstrap 127.0.0.1:1"),
+        Call("dht get notes --timeout 1s --bootstrap 127.0.0.1:1"),
         Call("dht status"),
     ],
     "completion": [Call("completion fish"), Call("completion tcsh")],

@@ -12,7 +12,7 @@ import click
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.lan_options import discovery_option, read_lan
 from skillwire.cli.lan_view import ago, check_names
-from skillwire.cli.options import CommandGroup, LazyModule, combine, open_client, plural
+from skillwire.cli.options import CommandGroup, LazyModule, combine, open_client, plural, timeout_option
 from skillwire.cli.output import bold, dim, output_options, print_end, success, warning
 from skillwire.errors import SourceLocation, UsageError
 
@@ -51,14 +51,7 @@ _bootstrap_option = click.option(
     multiple=True,
     help="Bootstrap node, in place of those of the settings; repeatable.",
 )
-_timeout_option = click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 600),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that the answer may take.",
-)
+_timeout_option = timeout_option("Time limit for the answer, such as 30s.", default="5s")
 _options = combine(_bootstrap_option, discovery_option, _timeout_option, output_options)
 _capability_option = click.option(
     "--capability", "capabilities", metavar="NAME", multiple=True, callback=check_names, help="Capability; repeatable."
@@ -154,7 +147,9 @@ def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
         when = f"{ago(time.time() - own.last_put)} ago on {plural(own.stored, 'node')}" if own.last_put else "not yet"
         output.line("put      ", bold(own.skill_id), f" {own.version}  ", when)
     for address, answers in state.bootstrap:
-        output.line("entry    ", address, "  ", success("answers") if answers else warning("does not answer"))
+        output.line(
+            "entry    bootstrap node ", address, "  ", success("answers") if answers else warning("does not answer")
+        )
 
 
 @command.command()
@@ -192,7 +187,8 @@ def get(*, output: Output, skill_id: str, capability: str | None, **entry: Unpac
     """
     with _client(entry) as client:
         answer = client.get(skill_id, capability or "", timeout=entry["timeout"])
-    _print_answer(output, answer, f"{skill_id}:{capability}" if capability else skill_id)
+    able = f" and offers {capability}" if capability else ""
+    _print_answer(output, answer, f"has the name {skill_id}{able}")
 
 
 @command.command()
@@ -210,7 +206,7 @@ def find(*, output: Output, capabilities: tuple[str, ...], is_all: bool, **entry
     match: Match = "all" if is_all else "any"
     with _client(entry) as client:
         answer = client.find_by_capability(capabilities, match=match, timeout=entry["timeout"])
-    _print_answer(output, answer, (" and " if is_all else " or ").join(capabilities))
+    _print_answer(output, answer, f"offers {(' and ' if is_all else ' or ').join(capabilities)}")
 
 
 @command.command()
@@ -262,7 +258,9 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
     }
     output.document(document)
     output.table(rows)
-    output.note(dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds:.1f} s{source.unreached([answer])}"))
+    output.note(
+        dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds * 1000:.0f} ms{source.unreached([answer])}")
+    )
 
 
 def _print_put(output: Output, skill_id: str, done: DhtPut, what: str) -> None:

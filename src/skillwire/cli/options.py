@@ -84,9 +84,11 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 
         return float(seconds)
 
 
-def timeout_option(text: str) -> Decorator:
+def timeout_option(text: str, default: str | None = None) -> Decorator:
     """Return the option ``--timeout`` with this help."""
-    return click.option("--timeout", metavar="TIME", type=Duration("30s"), help=text)
+    return click.option(
+        "--timeout", metavar="TIME", type=Duration("30s"), default=default, show_default=default is not None, help=text
+    )
 
 
 token_option = click.option("--token", metavar="TOKEN", help="Token for the origin; prefer SKILLWIRE_TOKENS.")

@@ -336,7 +336,8 @@ class LanFlows:
         dht.check_answers(got, settings)
         found = answers(dht.skills_of(got, settings, self._context.clock()), query)
         if not found:
-            raise dht.not_offered(", ".join(dict.fromkeys((*able, *names, *query.scenes, *query.types))), got)
+            wanted = ", ".join(dict.fromkeys((*able, *names, *query.scenes, *query.types)))
+            raise dht.not_offered(f"offers {wanted}, or has this name", got)
         if any(answer.keys_without_answer for answer in got):
             message = f"the answer of the DHT may not be complete{dht.unreached(got)}"
             self._context.note(FetchError("DHT_UNREACHABLE", message))

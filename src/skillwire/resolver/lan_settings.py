@@ -49,7 +49,8 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
         if source.is_project:
             for path in _paths(source.value):
                 if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
-                    fix = "Set it in your own skillwire.toml, or in the file that SKILLWIRE_DISCOVERY names."
+                    where = "your own skillwire.toml, whose path skillwire config path prints"
+                    fix = f"Set it in {where}, or in the file that SKILLWIRE_DISCOVERY names."
                     message = f"a project's file cannot set discovery.{path}"
                     raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
         else:

@@ -60,7 +60,7 @@ def test_find_looks_up_every_capability_and_says_what_did_not_answer(node, told)
     ]  # fmt: skip
     assert second.split()[:3] == ["notes", "1.0.0", "unverified"]
     assert result.err == (
-        "3 nodes answered in 0.2 s; no node answered for user-auth; no answer came from 192.0.2.7:6881\n"
+        "3 nodes answered in 200 ms; no node answered for user-auth; no answer came from 192.0.2.7:6881\n"
     )
     assert ("capability", ("org-data-read", "user-auth"), "any") in node.asked
     found = document(told("find", "--capability", "user-auth", "--json", *ENTRY))
@@ -82,7 +82,14 @@ def test_get_takes_a_name_with_or_without_a_capability(node, told):
     assert [one for one in node.asked if one[0] in {"name", "get"}] == [
         ("name", "notes"), ("get", "staff-directory", "org-data-read"),
     ]  # fmt: skip
-    told("get", "a b", status=2)
+    assert "error[USAGE]: SKILL 'a b' is not a valid name" in told("get", "a b", status=2).err
+    assert "error[USAGE]: CAPABILITY 'a b' is not a valid name" in told("get", "notes", "a b", status=2).err
+    assert "has the name plan and offers fly: 3 nodes" in told("get", "plan", "fly", *ENTRY, status=3).err
+
+
+def test_a_time_limit_has_a_unit_as_in_every_command(told):
+    told("get", "notes", "--timeout", "2s", *ENTRY)
+    assert "'2' is not a duration" in told("get", "notes", "--timeout", "2", *ENTRY, status=2).err
 
 
 def test_put_announces_what_its_server_publishes(node, told, monkeypatch):
@@ -135,7 +142,7 @@ class TestStatus:
         assert "nodes    3 in 1 bucket" in lines
         assert "records  12 held for others, 9,600 bytes" in lines
         assert "put      notes 1.0.0  1 min ago on 3 nodes" in lines
-        assert "entry    192.0.2.1:6881  answers" in lines
+        assert "entry    bootstrap node 192.0.2.1:6881  answers" in lines
 
     def test_a_running_node_is_read_from_its_file(self, node, told):
         folder = state_directory() / "lan"

@@ -44,7 +44,7 @@ class DhtSockets(UdpSockets):
                     continue
                 place = SourceLocation(f"UDP port {port}" if port else ", ".join(hosts))
                 if error.errno == errno.EADDRINUSE:
-                    fix = "Stop that program, or set dht.port in [discovery]; 0 takes a free one and keeps it."
+                    fix = "Stop that program, or set port in [discovery.dht]; 0 takes a free one and keeps it."
                     raise ConflictError("PORT_IN_USE", f"UDP port {port} is in use", place=place, fix=fix) from error
                 message = f"the DHT cannot listen: {error.strerror or error}"
                 raise UsageError("HOST_UNUSABLE", message, place=place) from error

@@ -41,6 +41,9 @@ NAME_FIX: Final = (
     "If you trust this server, name its address: {place}. Otherwise trust its key or authority in [discovery.trust], "
     "or set useUnverified = true there."
 )
+_FIND_FIX: Final = (
+    "Check the spelling, and that the skill's server runs with --dht, or search elsewhere: skillwire find QUERY."
+)
 _REACH_FIX: Final = (
     "Check that UDP passes between this machine and a bootstrap node: skillwire dht ping HOST:PORT. To run a node "
     "here: skillwire dht serve."
@@ -128,11 +131,10 @@ def silent(settings: DhtSettings, seconds: float) -> FetchError:
 
 
 def not_offered(wanted: str, answers: Sequence[DhtAnswer]) -> NotFoundError:
-    """Return the error for a skill that no record offers, with what was not reached."""
+    """Return the error for a skill without a record, with what was not reached; ``wanted``: it offers or has this."""
     asked = max(answer.asked for answer in answers)
     nodes = f"{asked} node{'' if asked == 1 else 's'} answered{unreached(answers)}"
-    message = f"no skill in the DHT offers {wanted}, or has this name: {nodes}"
-    return NotFoundError("DISC_002", message)
+    return NotFoundError("DISC_002", f"no skill in the DHT {wanted}: {nodes}", fix=_FIND_FIX)
 
 
 def check_put(done: DhtPut, settings: DhtSettings, skill_id: str) -> None:

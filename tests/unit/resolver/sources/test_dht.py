@@ -71,9 +71,11 @@ def test_bootstrap_nodes_whose_names_lead_nowhere_are_told_from_silent_ones():
 
 
 def test_nothing_found_says_how_many_nodes_answered_and_which_did_not():
-    error = dht.not_offered("user-auth", [DhtAnswer((), 4, ("192.0.2.1:6881",))])
+    error = dht.not_offered("offers user-auth", [DhtAnswer((), 4, ("192.0.2.1:6881",))])
     assert (type(error), error.code) == (NotFoundError, "DISC_002")
-    assert error.message.endswith("4 nodes answered; no answer came from 192.0.2.1:6881")
+    assert error.message == (
+        "no skill in the DHT offers user-auth: 4 nodes answered; no answer came from 192.0.2.1:6881"
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,13 @@ def command(
         no_match = f"no skill on the local network matches {words!r}"
         output.note(no_match if words else "no agent on the local network offers skills")
         output.hint("list all agents:", "skillwire lan")
+    elif words:
+        output.note(f"no skill matches {words!r}")
+    elif rungs and not any(rung.attempts for rung in rungs if rung.name != CACHE):
+        why = "; ".join(f"{rung.name}: {rung.reason}" for rung in rungs if rung.reason)
+        output.note(f"no source was asked ({why})")
     else:
-        output.note(f"no skill matches {words!r}" if words else "the origin publishes no skills")
+        output.note("the origin publishes no skills")
 
 
 def _count_others(output: Output, number: int, limit: int) -> None:

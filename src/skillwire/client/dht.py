@@ -14,7 +14,7 @@ from skillwire.client.agent_thread import AgentThread
 from skillwire.client.lan_flows import checked_names
 from skillwire.client.runner import documented_by
 from skillwire.client.session import make_dht_client
-from skillwire.errors import NotFoundError
+from skillwire.errors import NotFoundError, UsageError
 from skillwire.resolver.sources.dht import check_answers, check_put
 
 if TYPE_CHECKING:
@@ -168,7 +168,10 @@ async def _get(settings: DhtSettings, skill_id: str, capability: str, seconds: f
 
 
 async def _find(settings: DhtSettings, names: Names, match: Match, seconds: float, agent: DhtAgent) -> DhtAnswer:
-    answer = await agent.find_by_capability(checked_names("capabilities", names), match=match, seconds=seconds)
+    capabilities = checked_names("capabilities", names)
+    if not capabilities:
+        raise UsageError("USAGE", "no capability is named", fix="Name one: capabilities=['org-data-read'].")
+    answer = await agent.find_by_capability(capabilities, match=match, seconds=seconds)
     check_answers([answer], settings)
     return answer
 

@@ -8,6 +8,7 @@ from tests.support.command import run_command
 
 from skillwire.cli import find as module
 from skillwire.model.ref import Release, SkillRef
+from skillwire.resolver.ladder import Outcome, RungTrace
 
 
 @pytest.fixture
@@ -37,3 +38,20 @@ def test_an_active_skill_has_no_mark(found, release):
     assert "[" not in run_command("find", "notes").out
     [hit] = run_command("find", "notes", "--json").document()["hits"]
     assert "state" not in hit
+
+
+@pytest.mark.parametrize(
+    ("rungs", "note"),
+    [
+        (
+            (RungTrace("dht", Outcome.OFF, reason="it needs names"), RungTrace("cache", Outcome.NOTHING, attempts=1)),
+            "no source was asked (dht: it needs names)",
+        ),
+        ((RungTrace("dht", Outcome.NOTHING, attempts=1),), "the origin publishes no skills"),
+        ((), "the origin publishes no skills"),
+    ],
+)
+def test_an_empty_list_says_whether_any_source_was_asked(monkeypatch, rungs, note):
+    client = SimpleNamespace(find=lambda *_, **__: [], rungs=rungs)
+    monkeypatch.setattr(module, "open_client", lambda *_, **__: nullcontext(client))
+    assert note in run_command("find").err

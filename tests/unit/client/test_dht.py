@@ -230,6 +230,8 @@ class TestTheOperations:
         with dht.Client(bootstrap=["192.0.2.1:6881"]) as client:
             with pytest.raises(UsageError, match="not one text"):
                 client.find_by_capability("user-auth")  # type: ignore[arg-type]  # mypy sees it, too
+            with pytest.raises(UsageError, match="no capability is named"):
+                client.find_by_capability([])
             with pytest.raises(ValidationError):
                 client.get("a b")
         assert node.asked in ([], ["start", "stop"])

@@ -27,7 +27,7 @@ from skillwire.testing.fake_network import FakeNetwork
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
-    from skillwire.protocols.skill_discovery.dht.node import DhtEvent
+    from skillwire.protocols.skill_discovery.dht.node import Finished
 
 CHURN: Final = 0.2  # of the nodes, in a minute
 LOSS: Final = 0.1
@@ -128,7 +128,7 @@ class Simulation:
         self.looked[asker, number] = publisher
         self.network.tend(asker)
 
-    def _take(self, host: str, event: DhtEvent) -> None:
+    def _take(self, host: str, event: Finished) -> None:
         publisher = self.looked.pop((host, event.number), None)
         if publisher is not None:  # a lookup whose asker or publisher ended meanwhile is not counted
             self.lookups += 1

@@ -43,6 +43,23 @@ def test_what_happens_is_told_line_by_line(tmp_path):
     assert process.returncode == 0
 
 
+def test_joining_the_dht_is_a_line(tmp_path):
+    write_skill(tmp_path / "skills", "notes")
+    settings = tmp_path / "discovery.toml"
+    settings.write_text("[discovery.dht]\nenabled = true\nport = 0\n")
+    serving = ("serve", tmp_path / "skills", "--port", "0", "--dht", "--discovery", settings, "--json")
+    with skillwire(*serving, home=tmp_path / "home", stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout
+            for line in process.stdout:
+                check_document(line)
+                if (event := json.loads(line))["event"] == "dht":
+                    break
+            assert (bool(event["agent"]), event["reason"]) == (True, None)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
 def test_a_reader_who_goes_away_does_not_end_the_server(tmp_path):
     skills = tmp_path / "skills"
     write_skill(skills, "notes")

@@ -460,7 +460,9 @@ class ServeBrokenEvent(ServeEvent):
 
 
 class ServeLanEvent(ServeEvent):
-    event: Annotated[Literal["lan"], "The server joined the local network, or cannot join it and retries"]
+    event: Annotated[
+        Literal["lan", "dht"], "The server joined the local network or the DHT, or cannot join it and retries"
+    ]
     agent: Annotated[str | None, "Announced agent name; null if it cannot join"]
     reason: Annotated[str | None, "Reason why it cannot join; null if it joined"]
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -73,6 +73,9 @@ class EventStream:
             self._shown = False
 
 
+_NETWORKS: Final = {"on the LAN": "lan", "not on the LAN": "lan", "in the DHT": "dht", "not in the DHT": "dht"}
+
+
 def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
     if logged["event"] == "published":
         counts = {kind: _count(logged.get(kind, 0)) for kind in ("added", "changed", "removed")}
@@ -87,8 +90,8 @@ def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
             "place": logged["place"],
             "fix": logged["fix"],
         }
-    if logged["event"] in {"on the LAN", "not on the LAN"}:
-        return {"event": "lan", "agent": logged.get("agent"), "reason": logged.get("reason")}
+    if (network := _NETWORKS.get(logged["event"])) is not None:
+        return {"event": network, "agent": logged.get("agent"), "reason": logged.get("reason")}
     return None
 
 

@@ -37,7 +37,6 @@ from skillwire.model.lan import LanSnapshot
 from skillwire.server.console_request import (
     CallerNames,
     ConsoleRequest,
-    DhtState,
     Pairs,
     RefusedError,
     following_path,
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
 
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
+    from skillwire.server.dht import DhtService
     from skillwire.server.execution_service import ExecutionService
     from skillwire.server.lan.service import LanService
 
@@ -121,7 +121,7 @@ class ConsolePages:
         base_url: str = "",
         has_skill: Callable[[str], bool] = lambda _: False,
         lan: LanService | None = None,
-        dht: DhtState | None = None,
+        dht: DhtService | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._service = service

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from skillwire.model.dht import DhtStatus
     from skillwire.model.execution import Execution
     from skillwire.registry.tokens import Tokens
     from skillwire.server.context import RequestContext
@@ -247,13 +246,3 @@ _FOLLOWING: Final = re.compile(
 def following_path(text: str) -> str:
     """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
     return text if _FOLLOWING.fullmatch(text) else ""
-
-
-class DhtState(Protocol):
-    """The part of :class:`skillwire.server.dht.DhtService` that the page shows."""
-
-    def status(self) -> DhtStatus | None:
-        """Return the state of the node; None until it has started."""
-
-    def note(self) -> str:
-        """Return what an operator should know now; empty for nothing."""

@@ -34,7 +34,7 @@ from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import SystemNetwork
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
@@ -226,7 +226,7 @@ class DhtAgent:
         if self._certificates is not None:
             await self._certificates.stop()
         if self.node.status().own:
-            await self._end(self.node.withdraw(self._clock(), _GOODBYE))
+            await self._end(self.node.offer((), self._clock(), _GOODBYE))
         if self._file is not None:
             await self._save()
         self._driver.end()
@@ -336,7 +336,7 @@ class DhtAgent:
             tuple(DhtBucket(prefix, tuple(host_and_port(*peer) for peer in peers)) for prefix, peers in status.buckets),
             status.held,
             status.held_bytes,
-            tuple(DhtOwn(*one) for one in status.own),
+            status.own,
             tuple((host_and_port(*named), is_reached) for named, is_reached in reached.items()),
             dict(self._counters + Counter(status.counters)),
         )

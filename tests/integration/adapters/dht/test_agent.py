@@ -74,6 +74,7 @@ async def three(start):
     return first, second, third
 
 
+@pytest.mark.spec("SDP-dht-newest")
 async def test_what_one_node_puts_the_others_find_until_it_is_removed(three):
     first, second, third = three
     assert (await second.put(OFFER)).stored >= 1
@@ -103,6 +104,7 @@ async def test_silent_bootstrap_nodes_are_reported_once_and_when_one_answers_aga
     assert asker.notes == []
 
 
+@pytest.mark.spec("SDP-dht-find")
 async def test_every_capability_is_looked_up_and_all_or_any_of_them_count(three):
     _, second, third = three
     await second.put(OFFER)
@@ -118,6 +120,7 @@ async def test_every_capability_is_looked_up_and_all_or_any_of_them_count(three)
         assert answer.keys_without_answer == ()
 
 
+@pytest.mark.spec("SDP-dht-key")
 async def test_the_key_of_the_figure_is_looked_up_where_the_other_one_finds_nothing(three, monkeypatch):
     _, second, third = three
     looked_up, find = [], third.node.find
@@ -142,6 +145,7 @@ async def test_without_another_node_nothing_is_found_and_that_is_said(start):
     assert alone.status().bootstrap == (("127.0.0.1:9", False), ("no-such-host.invalid:6881", False))
 
 
+@pytest.mark.spec("SDP-dht-client")
 async def test_a_client_of_the_same_machine_finds_and_is_in_no_table(three, start):
     first, second, _ = three
     await second.put(OFFER)
@@ -153,6 +157,7 @@ async def test_a_client_of_the_same_machine_finds_and_is_in_no_table(three, star
     assert first.status().nodes == 2
 
 
+@pytest.mark.spec("SDP-dht-offer")
 async def test_offers_are_kept_and_get_a_tombstone_when_they_vanish_and_at_the_end(three):
     first, second, third = three
 
@@ -182,6 +187,7 @@ async def test_a_skill_that_fits_into_no_record_is_refused_and_changes_nothing(t
     assert [own.skill_id for own in second.status().own] == ["csv-profile"]
 
 
+@pytest.mark.spec("SDP-dht-proof")
 async def test_a_node_is_pinged_by_each_address_of_its_name(three):
     first, second, _ = three
     pong = await second.ping("localhost", first.port)
@@ -192,6 +198,7 @@ async def test_a_node_is_pinged_by_each_address_of_its_name(three):
         assert caught.value.code == "DHT_UNREACHABLE"
 
 
+@pytest.mark.spec("SDP-dht-restart")
 async def test_a_restart_keeps_the_id_the_port_and_the_nodes(three, start):
     first, second, third = three
     facts = second.id, second.port
@@ -253,6 +260,7 @@ async def test_a_fault_in_the_background_is_logged_and_the_node_goes_on(start, m
     assert (await agent.put(OFFER, seconds=0.5)).stored <= 1
 
 
+@pytest.mark.spec("SDP-dht-heal")
 async def test_a_bootstrap_node_that_comes_later_is_found(start, unused_udp_port):
     waits = await start(("localhost", unused_udp_port))
     await eventually_async(waits._has_looked_up.is_set)
@@ -275,6 +283,7 @@ async def test_a_name_is_looked_up_again_while_it_is_unknown(start, monkeypatch)
     await eventually_async(lambda: second.status().bootstrap == (("dht.example:6881", True),))
 
 
+@pytest.mark.spec("SDP-dht-mdns")
 async def test_what_mdns_found_leads_to_nodes_as_well(start):
     first, second = await start(), await start()
     second.use_found([Peer("127.0.0.1", first.port), *(Peer("127.0.0.1", port) for port in range(1, 40))])
@@ -283,6 +292,7 @@ async def test_what_mdns_found_leads_to_nodes_as_well(start):
     assert len(second._found) == 16
 
 
+@pytest.mark.spec("SDP-dht-heal")
 async def test_a_change_of_the_addresses_has_the_skills_put_again(start):
     network, first = Network("192.0.2.7"), await start()
     agent = DhtAgent(settings(("127.0.0.1", first.port), bind=()), network=network)
@@ -346,6 +356,7 @@ async def test_a_host_has_all_its_addresses_and_an_unknown_one_none():
     assert await resolve("x" * 300, 7) == ()
 
 
+@pytest.mark.spec("SDP-dht-hostile")
 async def test_hostile_datagrams_stop_neither_answers_nor_the_node(three):
     first, second, third = three
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hostile:

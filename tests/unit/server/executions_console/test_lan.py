@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from tests.support.lan_site import OWN, home
@@ -106,7 +107,8 @@ class Node:
 
 
 async def test_a_server_in_the_dht_alone_shows_its_node(site, enter):
-    site.console = ExecutionsConsole(site.desk, site.application.services.authentication, dht=Node())
+    node: Any = Node()
+    site.console = ExecutionsConsole(site.desk, site.application.services.authentication, dht=node)
     ann = await enter("ann", "operator")
     answer = await ann.get("/lan")
     assert answer.status == 200

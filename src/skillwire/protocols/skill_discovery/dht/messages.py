@@ -104,8 +104,8 @@ Request = Hello | Find | Store
 Answer = Welcome | Found | Stored
 #: Each request's type, and that of its answer.
 ANSWERS: Final[dict[type[Request], type[Answer]]] = {Hello: Welcome, Find: Found, Store: Stored}
-#: The numbers of the answers' types.
-ANSWER_TAGS: Final = frozenset({2, 4, 6})
+#: The answers' types, each the third byte of its datagram.
+ANSWER_TAGS: Final = frozenset({b"\x02", b"\x04", b"\x06"})
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Request | Answer).decode

@@ -19,7 +19,7 @@ from skillwire.errors import DecodeError, SkillwireError
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
-from skillwire.protocols.skill_discovery.dht.offers import Offers, Own, OwnOffer
+from skillwire.protocols.skill_discovery.dht.offers import Offers, Own
 from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
 from skillwire.protocols.skill_discovery.dht.records import (
     LIFETIME,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
+    from skillwire.model.dht import DhtOwn
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.dht.records import SignedRecord, Stream
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
@@ -75,16 +76,13 @@ class Finished(NamedTuple):
     pong: Proof | None = None
 
 
-DhtEvent = Finished
-
-
 class NodeStatus(NamedTuple):
     """The state of a node: nodes by the bits that they share with its id, bootstrap nodes and whether they answer."""
 
     buckets: tuple[tuple[int, tuple[Peer, ...]], ...]
     held: int
     held_bytes: int
-    own: tuple[OwnOffer, ...]
+    own: tuple[DhtOwn, ...]
     bootstrap: tuple[tuple[Peer, bool], ...]
     counters: dict[str, int]
 
@@ -141,7 +139,7 @@ class DhtNode:
         self._deadlines: TimerQueue[int] = TimerQueue()
         self._parked: list[_Operation] = []  # until a node is known
         self._numbers = count(1)
-        self._events: list[DhtEvent] = []
+        self._events: list[Finished] = []
         self._counters: Counter[str] = Counter()
         self._stamp = 0
         self._looked_up = float("-inf")
@@ -192,26 +190,22 @@ class DhtNode:
         self._peers.hello(peer, now, partial(self._finish, operation))
         return operation.number
 
-    def offer(self, offers: Sequence[DhtOffer], now: Moment) -> None:
+    def offer(self, offers: Sequence[DhtOffer], now: Moment, seconds: float = 30.0) -> int:
         """Announce these skills from now on, and no others: what was announced before gets a tombstone.
 
-        Raises: ValidationError (``DHT_RECORD``) for the first that fits into no record; nothing changes then.
+        Return the number of the operation that stores the tombstones. Raises: ValidationError (``DHT_RECORD``) for the
+        first that fits into no record; nothing changes then.
         """
         for offer in self._offers.unknown(offers):
             self._sign(offer, now)
+        operation = self._begin(now, seconds)
         for before, after in self._offers.replace(offers, now.steady):
             kept = () if after is None else keys_to_write(after.skill_id, after.capabilities)
             keys = [key for key in keys_to_write(before.skill_id, before.capabilities) if key not in kept]
             if keys:
-                self._store_under(keys, self._sign(before, now, is_removed=True), now, lambda _: None)
+                data = self._sign(before, now, is_removed=True)
+                operation.walks += self._walks_to_store(keys, data, now, partial(self._progress, operation))
         self._on_timer_of_offers(now)
-
-    def withdraw(self, now: Moment, seconds: float) -> int:
-        """Announce no skills any more; return the number of the operation that stores their tombstones."""
-        operation = self._begin(now, seconds)
-        for before, _ in self._offers.replace((), now.steady):
-            keys, data = keys_to_write(before.skill_id, before.capabilities), self._sign(before, now, is_removed=True)
-            operation.walks += self._walks_to_store(keys, data, now, partial(self._progress, operation))
         return self._start(operation, now)
 
     def cancel(self, number: int) -> None:
@@ -298,12 +292,6 @@ class DhtNode:
         last = self._peers.bootstrap_contacts if self._profile is Profile.SIGNED else tuple
         return [Walk(self._peers, key, k, changed, record=data, at_the_end=last) for key in keys]
 
-    def _store_under(self, keys: Sequence[bytes], data: bytes, now: Moment, changed: Any) -> list[Walk]:
-        walks = self._walks_to_store(keys, data, now, changed)
-        for walk in walks:
-            walk.start(now)
-        return walks
-
     def _progress(self, operation: _Operation, now: Moment) -> None:
         if operation.number in self._operations and operation.is_done():
             self._finish(operation, None, now)
@@ -357,7 +345,7 @@ class DhtNode:
 
     def _refusal(self, data: bytes, source: Peer, now: Moment) -> str:
         """Act on a datagram; return why not, empty when it counts."""
-        if data[2:3] in _ANSWERS:
+        if data[2:3] in m.ANSWER_TAGS:
             if not self._requests.awaits(data):
                 return "not asked for"
         elif self._is_client or not self._rates.allows(source, 1, now.steady):
@@ -436,7 +424,7 @@ class DhtNode:
         found, self._requests.outbox = self._requests.outbox, []
         return found
 
-    def events(self, now: Moment) -> Sequence[DhtEvent]:  # noqa: ARG002 - a port's form
+    def events(self, now: Moment) -> Sequence[Finished]:  # noqa: ARG002 - a port's form
         """Return the events since the last call."""
         found, self._events = self._events, []
         return found
@@ -473,6 +461,3 @@ class DhtNode:
     def _own_progress(self, own: Own, walks: list[Walk], now: Moment) -> None:
         if all(walk.is_over for walk in walks):
             self._offers.note(own, min(walk.stored for walk in walks), now.wall, now.steady)
-
-
-_ANSWERS: Final = frozenset(bytes((tag,)) for tag in m.ANSWER_TAGS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from skillwire.model.dht import DhtOwn
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 
 if TYPE_CHECKING:
@@ -22,18 +23,9 @@ _PUTS: Final = 50.0
 _UNSTORED: Final = 5.0
 
 
-class OwnOffer(NamedTuple):
-    """A skill that this node announces: when it was last put (seconds since the epoch, 0 for never), on how many."""
-
-    skill_id: str
-    version: str
-    last_put: float
-    stored: int
-
-
 @dataclass(slots=True)
 class Own:
-    """An own offer, its last put, and on how many nodes."""
+    """An own offer, its last put (seconds since the epoch, 0 for never), and on how many nodes it is."""
 
     offer: DhtOffer
     last_put: float = 0.0
@@ -96,8 +88,6 @@ class Offers:
         elif self._own.get(own.offer.skill_id) is own:
             self._due.set_earlier(own.offer.skill_id, now + _UNSTORED)
 
-    def status(self) -> tuple[OwnOffer, ...]:
+    def status(self) -> tuple[DhtOwn, ...]:
         """Return the state of each."""
-        return tuple(
-            OwnOffer(own.offer.skill_id, own.offer.version, own.last_put, own.stored) for own in self._own.values()
-        )
+        return tuple(DhtOwn(*own.offer[:2], own.last_put, own.stored) for own in self._own.values())

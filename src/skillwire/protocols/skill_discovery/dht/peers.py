@@ -293,7 +293,8 @@ class Peers:
         if queues and now.steady >= self._next_retry:
             self._next_retry = now.steady + _RETRY
             turn, which = divmod(int(now.steady / _RETRY), len(queues))
-            self.hello(queues[which][turn % len(queues[which])], now)
+            peer = queues[which][turn % len(queues[which])]
+            self.hello(peer, now, is_once=peer not in self._suspects)  # the others are tried again anyway
         if now.steady >= self._next_check:
             self._check(now)
         self._next_try = min(self._next_check, now.steady + _RETRY) if queues else self._next_check

@@ -65,6 +65,7 @@ _ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 #: Codes of a network without an answer, which is no fault of the machine.
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 _RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
+_LEAST_PATIENCE: Final = 0.05  # seconds that a network is asked after a slow start of the agent
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
 
 
@@ -270,8 +271,10 @@ class LanFlows:
         if patience is not None:
             row = row._replace(deadline=patience, attempts=1)
         center_off = (
-            "discovery.skillCenter is not enabled" if settings.center_url else "discovery.skillCenter has no url"
-        )
+            "not asked for" if not asks_center
+            else "discovery.skillCenter is not enabled" if settings.center_url
+            else "discovery.skillCenter has no url"
+        )  # fmt: skip
         return [
             Rung(LAN, partial(self._ask_network, query, enough), offline or no_lan, row) if asks_lan
             else Rung(LAN, off="no source names lan:"),
@@ -306,7 +309,12 @@ class LanFlows:
 
     def _ask_network(self, query: Query, enough: StopCondition, seconds: float) -> Flow[list[SkillRef]]:
         filters = _Filters(query.capabilities, query.scenes, query.types)
-        heard, others = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
+        clock, end = self.ladder.clock, self.ladder.clock() + seconds  # the start of the agent is part of the time
+
+        async def ask(agent: LanAgent) -> tuple[Sequence[LanSkill], Sequence[LanSkill]]:
+            return await self._ask(agent, filters, max(end - clock(), _LEAST_PATIENCE), enough)
+
+        heard, others = yield from self._use(ask)
         if not (heard or others):
             raise self._silence()
         if heard:

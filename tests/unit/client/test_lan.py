@@ -291,6 +291,28 @@ def test_a_hint_of_the_cache_is_in_no_scene_and_its_health_is_marked_as_old():
     assert status_text(heard._replace(found_via=FoundVia.MULTICAST)).text == "HEALTHY"
 
 
+class SlowAgent(FakeLanAgent):
+    """Takes 1.5 s of ``now`` to start."""
+
+    now = 0.0
+    patience = 0.0
+
+    async def start(self):
+        await super().start()
+        self.now += 1.5
+
+    async def discover(self, *, patience=0.0, **options):
+        self.patience = patience
+        return await super().discover(**options)
+
+
+def test_the_start_of_the_agent_is_part_of_the_time(network):
+    network.agent = agent = SlowAgent(FIRST)
+    network.client._session.context.open_ladder().clock = lambda: agent.now
+    assert [one.skill_id for one in network.client.lan.discover(patience=2.0)] == ["forecast"]
+    assert agent.patience == pytest.approx(0.5)
+
+
 class TestTroubles:
     def test_an_agent_with_another_group_key_is_reported_once_by_every_use(self, network):
         network.agent.warnings = (TrustError("LAN_UNHEARD", "192.168.1.9 signs with a group key"),)

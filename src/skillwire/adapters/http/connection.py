@@ -40,7 +40,7 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 def timeout_error(request: HttpRequest) -> FetchError:
     """Return the error for a request that exceeded its time."""
     return FetchError(
-        "TIMEOUT", f"no whole answer within {round(request.timeout, 1):g} s", place=SourceLocation(request.url)
+        "TIMEOUT", f"no whole answer within {round(request.timeout, 2):g} s", place=SourceLocation(request.url)
     )
 
 

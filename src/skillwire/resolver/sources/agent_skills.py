@@ -200,7 +200,7 @@ def choose_version(versions: Sequence[SkillRef], lookup: Lookup) -> SkillRef:
     if not fitting:
         there = ", ".join(str(one.version) for one in versions[:_LISTED])
         message = f"{lookup.base}/{lookup.name} has no version {lookup.version}"
-        raise NotFoundError("VERSION_NOT_FOUND", message, fix=f"There are {there}.")
+        raise NotFoundError("VERSION_NOT_FOUND", message, fix=f"Name one of these: {there}.")
     return next(iter(usable_versions(fitting)), fitting[0])
 
 

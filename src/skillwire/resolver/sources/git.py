@@ -281,8 +281,9 @@ class GitSource:
             raise NotFoundError("GIT_REF", f"there is no branch or tag {wanted}", place=_at(lookup))
         best = usable_versions([SkillRef("", "", "", version, None, "git", 0.0) for version in versions], wanted)
         if not best:
-            there = ", ".join(list(versions)[:8]) or "no tags that are versions"
-            raise NotFoundError("VERSION_NOT_FOUND", f"{lookup.url} has no tag in {wanted}", fix=f"There are {there}.")
+            there = ", ".join(list(versions)[:8])
+            fix = f"Name one of these: {there}." if there else "Name a branch or a commit: no tag is a version."
+            raise NotFoundError("VERSION_NOT_FOUND", f"{lookup.url} has no tag in {wanted}", fix=fix)
         version = str(best[0].version)
         return _Commit(versions[version].commit, version, wanted, path)
 

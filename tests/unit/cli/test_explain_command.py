@@ -11,8 +11,10 @@ import skillwire
 from skillwire import errors
 from skillwire.cli.explain import explanations
 from skillwire.cli.main import run
+from skillwire.cli.schemas import schema_of
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
+from skillwire.folder.schemas import SCHEMAS
 
 SOURCE = Path(str(skillwire.__file__)).parent
 EXIT_CODES = {
@@ -116,3 +118,16 @@ def test_links_lead_to_the_site_that_is_configured(capsys, monkeypatch):
     assert rule["documentation"] == "https://docs.example.com/skillwire/reference/lint-rules.html#field_unknown"
     assert run(["show", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["documentation"] == error["documentation"]
+
+
+@pytest.mark.parametrize("name", ["skill.toml", "SKILL.md", "find/1"])
+def test_a_schema_is_printed_by_its_name(name, capsys):
+    assert run(["explain", "--schema", name]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema == {**SCHEMAS, "find/1": schema_of("find/1")}[name]
+
+
+@pytest.mark.parametrize("arguments", [["--schema", "skill.tml"], ["--schema", "skill.toml", "USAGE"]])
+def test_a_schema_is_named_alone_and_exactly(arguments, capsys):
+    assert run(["explain", *arguments]) == 2
+    assert ("Did you mean skill.toml?" in capsys.readouterr().err) is (len(arguments) == 2)

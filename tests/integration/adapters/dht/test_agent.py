@@ -320,7 +320,7 @@ async def test_a_port_in_use_is_one_error_with_its_fix(start, unused_udp_port):
     with pytest.raises(ConflictError) as caught:
         await start(port=unused_udp_port)
     assert (caught.value.code, caught.value.message) == ("PORT_IN_USE", f"UDP port {unused_udp_port} is in use")
-    assert "dht.port" in str(caught.value.fix)
+    assert "port in [discovery.dht]" in str(caught.value.fix)
     assert (await start(port=0)).port != unused_udp_port, "its name is free again"
 
 

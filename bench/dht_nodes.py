@@ -15,6 +15,7 @@ import secrets
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 if importlib.util.find_spec("skillwire"):  # the peer's interpreter has no package of ours
     from skillwire.adapters.dht.agent import DhtAgent
+    from skillwire.adapters.lan.agent import AgentIdentity
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
     from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.identity import ChainAuthority
@@ -99,7 +101,7 @@ class Ours:
         name = f"agent-{secrets.token_hex(4)}"
         settings = LanSettings(dht=DhtSettings(enabled=True, port=0, bind=(HOST,)))
         identity = self_signed(name, new_key(), datetime.now(UTC))
-        node = DhtAgent(settings, identity=identity, authority=ChainAuthority(Chain()), agent_id=name)
+        node = DhtAgent(settings, own=AgentIdentity(name, identity, ChainAuthority(Chain()), Path()))
         await node.start()
         self._nodes.append(node)
         return node.port
@@ -111,7 +113,7 @@ class Ours:
             dht=DhtSettings(enabled=True, bootstrap=tuple((HOST, port) for port in ports), bind=(HOST,))
         )
         identity = self_signed(name, new_key(), datetime.now(UTC))
-        node = DhtAgent(settings, identity=identity, authority=ChainAuthority(Chain()), agent_id=name, is_client=True)
+        node = DhtAgent(settings, own=AgentIdentity(name, identity, ChainAuthority(Chain()), Path()), is_client=True)
         await node.start()
         return node
 

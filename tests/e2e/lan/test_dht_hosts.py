@@ -115,7 +115,7 @@ def found_by(host, capability, name):
     """Wait until a host finds the skill ``name``; return the document of the search."""
 
     def search():
-        code, document, _ = host.run("dht", "find", "--capability", capability, "--timeout", "2")
+        code, document, _ = host.run("dht", "find", "--capability", capability, "--timeout", "2s")
         return document if code == 0 and [one["skill_id"] for one in document["skills"]] == [name] else None
 
     return eventually(search, what=host.log.read_text)

@@ -15,8 +15,8 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
@@ -28,7 +28,7 @@ from skillwire.adapters.dht import status_file
 from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
 from skillwire.adapters.files.keys import read_certificates
-from skillwire.adapters.lan.agent import load_agent_identity
+from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import SystemNetwork
@@ -48,16 +48,12 @@ from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
     from typing import Literal
 
-    from skillwire.adapters.lan.agent import AgentIdentity
-    from skillwire.model.execution import Moment
     from skillwire.model.lan import Trust
     from skillwire.protocols.skill_discovery.dht.node import Finished
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 #: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
@@ -102,7 +98,7 @@ def load_state(path: Path) -> tuple[SavedState, str]:
 class DhtAgent:
     """One node of the DHT; name, key and trust come from the agent's folder by default.
 
-    ``own`` are those of another part of this process, which keeps the name and renews the certificate.
+    ``own`` are others, such as of another part of this process, which keeps the name and renews the certificate.
 
     ``on_trouble`` gets what the user should know once the node runs. Raises: ConflictError: ``LAN_NAME``; StorageError;
     ValidationError: ``LAN_TRUST``; when it starts ConflictError: ``PORT_IN_USE`` and UsageError: ``HOST_UNUSABLE``.
@@ -112,18 +108,13 @@ class DhtAgent:
         self,
         settings: LanSettings,
         *,
-        identity: Identity | None = None,
-        authority: Authority | None = None,
-        agent_id: str = "",
         own: AgentIdentity | None = None,
         is_client: bool = False,
         on_trouble: Callable[[str], object] = _LOG.warning,
         network: SystemNetwork | None = None,
-        clock: Callable[[], Moment] = moment,
     ) -> None:
-        named = replace(settings, agent_id=agent_id or settings.agent_id)
         roles = frozenset[Role]() if is_client else frozenset(Role)
-        self._own = own or load_agent_identity(named, roles, identity, authority)
+        self._own = own or load_agent_identity(settings, roles, None, None)
         self._name = None if own is not None else self._own.name
         self.settings = settings.dht
         self.agent_id = self._own.agent_id
@@ -135,7 +126,6 @@ class DhtAgent:
         self._is_client = is_client
         self._on_trouble = on_trouble
         self._network = network or SystemNetwork()
-        self._clock = clock
         self._file = None if is_client or self._own.name is None else self._own.folder / "dht.json"
         self._certificates: CertificateTasks | None = None
         if own is None and not is_client and self._own.trust is not None:
@@ -199,8 +189,8 @@ class DhtAgent:
                 self._name.let_go()
             raise
         if not self.settings.bootstrap:
-            self._node.bootstrap((), self._clock())
-        self._driver = Driver(self._node, self._take, self._clock)
+            self._node.bootstrap((), moment())
+        self._driver = Driver(self._node, self._take, moment)
         self._driver.open(sockets)
         if self._certificates is not None:
             self._certificates.start()
@@ -226,7 +216,7 @@ class DhtAgent:
         if self._certificates is not None:
             await self._certificates.stop()
         if self.node.status().own:
-            await self._end(self.node.offer((), self._clock(), _GOODBYE))
+            await self._end(self.node.offer((), moment(), _GOODBYE))
         if self._file is not None:
             await self._save()
         self._driver.end()
@@ -288,18 +278,18 @@ class DhtAgent:
     async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
         """Put a skill once; :meth:`offer` keeps it. Raises: ValidationError: ``DHT_RECORD``."""
         await self.wait_for_names(seconds)
-        return _put(await self._end(self.node.put(offer, self._clock(), seconds)))
+        return _put(await self._end(self.node.put(offer, moment(), seconds)))
 
     async def remove(self, skill_id: str, capabilities: Sequence[str], *, seconds: float = 5.0) -> DhtPut:
         """Put the tombstone of a skill. Raises: ValidationError: ``DHT_RECORD``."""
         await self.wait_for_names(seconds)
-        return _put(await self._end(self.node.remove(skill_id, capabilities, self._clock(), seconds)))
+        return _put(await self._end(self.node.remove(skill_id, capabilities, moment(), seconds)))
 
     async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
         """Return the node at an address. Raises: FetchError: ``DHT_UNREACHABLE`` without one."""
         finished = None
         for peer in await resolve(host, port):
-            finished = await self._end(self.node.ping(peer, self._clock(), seconds))
+            finished = await self._end(self.node.ping(peer, moment(), seconds))
             if finished.pong is not None:
                 pong = finished.pong
                 return DhtPong(pong.id.hex(), pong.agent_id, _trust(pong.standing), finished.seconds)
@@ -309,14 +299,14 @@ class DhtAgent:
     def flaw(self, offer: DhtOffer) -> str | None:
         """Return why a skill fits into no record; None when it does. It signs one, in any thread."""
         try:
-            sign_record(offer, self.agent_id, self._own.identity, int(self._clock().wall * 1000))
+            sign_record(offer, self.agent_id, self._own.identity, int(moment().wall * 1000))
         except ValidationError as error:
             return error.message
         return None
 
     def offer(self, offers: Sequence[DhtOffer]) -> None:
         """Announce exactly these skills. Raises: ValidationError: ``DHT_RECORD``, and nothing changes."""
-        self.node.offer(offers, self._clock())
+        self.node.offer(offers, moment())
         self._tend()
 
     def use_found(self, peers: Iterable[Peer]) -> None:
@@ -343,7 +333,7 @@ class DhtAgent:
 
     async def _find(self, keys: Mapping[bytes, str], seconds: float) -> DhtAnswer:
         await self.wait_for_names(seconds)
-        finished = await self._end(self.node.find(tuple(keys), self._clock(), seconds))
+        finished = await self._end(self.node.find(tuple(keys), moment(), seconds))
         skills = sorted(map(_skill, finished.records), key=lambda one: (one.agent_id, one.skill_id, one.key_id))
         silent = (keys[key] for key in finished.keys_without_answer if key in keys)
         unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
@@ -377,9 +367,9 @@ class DhtAgent:
 
     async def _watch(self) -> None:
         """Look up the bootstrap nodes, follow the addresses of this machine, and keep the table."""
-        due, heard = 0.0, self._clock().steady
+        due, heard = 0.0, moment().steady
         while True:
-            now = self._clock().steady
+            now = moment().steady
             if now >= due:
                 due = now + _PAUSE
                 await self._look_up()
@@ -400,7 +390,7 @@ class DhtAgent:
             hosts = self.settings.bind or present_hosts(self._network)
             if hosts != self.hosts:
                 self.hosts, due = hosts, 0.0
-                self.node.network_changed(self._clock())
+                self.node.network_changed(moment())
                 self._tend()
 
     async def _look_up(self) -> None:
@@ -416,7 +406,7 @@ class DhtAgent:
 
     def _bootstrap(self) -> None:
         peers = dict.fromkeys(peer for found in self._peers.values() for peer in found)
-        self.node.bootstrap(dict.fromkeys((*peers, *self._found)), self._clock())
+        self.node.bootstrap(dict.fromkeys((*peers, *self._found)), moment())
         self._tend()
 
     def _reached(self) -> dict[tuple[str, int], bool]:
@@ -452,8 +442,8 @@ async def find_answering(settings: LanSettings, seconds: float) -> list[str]:
     key = generate_private_key(SECP256R1())
     identity = EcdsaIdentity(key, own_certificate("asker", key, time.time()))
     chain = Chain(read_certificates(settings.roots), read_certificates(settings.intermediates))
-    agent = DhtAgent(settings, identity=identity, authority=ChainAuthority(chain), agent_id="asker", is_client=True)
-    async with agent:
+    own = AgentIdentity("asker", identity, ChainAuthority(chain), Path())
+    async with DhtAgent(settings, own=own, is_client=True) as agent:
         pings = (agent.ping(*named, seconds=seconds) for named in settings.dht.bootstrap)
         answers = await asyncio.gather(*pings, return_exceptions=True)
     pairs = zip(settings.dht.bootstrap, answers, strict=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 import click
 
 from skillwire.cli.lan import run_until_stopped
-from skillwire.cli.lan_options import discovery_option, read_lan
+from skillwire.cli.lan_options import discovery_option, read_dht
 from skillwire.cli.lan_view import ago, check_names
 from skillwire.cli.options import CommandGroup, LazyModule, combine, open_client, plural, timeout_option
 from skillwire.cli.output import bold, dim, output_options, print_end, success, warning
@@ -69,8 +69,8 @@ def command() -> None:
 
 
 def _settings(discovery: str | None) -> LanSettings:
-    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery)
-    assert settings is not None  # noqa: S101  # only without a network it is
+    settings = read_dht(None, dht=True, discovery=discovery)
+    assert settings is not None  # noqa: S101  # only without --dht it is
     return settings
 
 

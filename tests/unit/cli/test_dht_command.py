@@ -179,3 +179,10 @@ class TestStatus:
 @pytest.mark.parametrize("name", ["serve", "status", "put", "get", "find", "remove", "ping"])
 def test_each_help_has_an_example(told, name):
     assert f"Example: skillwire dht {name} " in " ".join(told(name, "--help").out.split())
+
+
+def test_the_commands_need_no_local_network(node, told, tmp_path):
+    settings = tmp_path / "discovery.toml"
+    settings.write_text("[discovery]\nudp.enabled = false\nmdns.enabled = false\ndht.enabled = true\n")
+    assert document(told("find", "--capability", "user-auth", "--json", "--discovery", str(settings), *ENTRY))["skills"]
+    assert (node.settings.multicast, node.settings.mdns) == (False, False)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, Stored, may_name, read_host
+from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, Stored, may_name, read_host, write_host
 from skillwire.protocols.skill_discovery.dht.storage import STORED
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.wire.node import Peer
@@ -79,7 +79,7 @@ class Walk:
         self._peers, self._k, self._changed = peers, k, changed
         self._record, self._reader = record, reader
         self._at_the_end = at_the_end
-        self._seen: set[Contact] = set()
+        self._seen: set[WireContact] = set()
         self._paths: list[list[Candidate]] = [[] for _ in range(PATHS)]  # the closest first
         self._busy: list[Candidate | None] = [None] * PATHS
         self._unread: list[tuple[Candidate, Sequence[WireContact]]] = []  # contacts that answers named
@@ -97,11 +97,15 @@ class Walk:
         self._first = {one for one in self._busy if one is not None}
 
     def _add(self, contact: Contact, path: int, namer: Candidate | None) -> None:
-        is_new = contact not in self._seen and contact.id != self._peers.id
-        if is_new and len(self._seen) < limits.DHT_WALK_NODES:
-            self._seen.add(contact)
+        if self._is_new(contact) and contact.id != self._peers.id and len(self._seen) <= limits.DHT_WALK_NODES:
             distance = int.from_bytes(contact.id, "big") ^ self._number
             insort(self._paths[path], Candidate(contact, distance, path, namer), key=lambda one: one.distance)
+
+    def _is_new(self, contact: Contact) -> bool:
+        """Return whether a node is seen for the first time at its address."""
+        before = len(self._seen)
+        self._seen.add((contact.id, write_host(contact.peer.host), contact.peer.port))
+        return len(self._seen) > before
 
     def _go_on(self, now: Moment) -> None:
         """Ask the next node of each idle path; end when there is none."""
@@ -118,8 +122,7 @@ class Walk:
             if not waits and not self.records:
                 contacts, self._at_the_end = self._at_the_end, tuple
                 for contact in contacts():
-                    if contact not in self._seen:
-                        self._seen.add(contact)
+                    if self._is_new(contact):
                         self._ask(Candidate(contact, 1 << 256, 0, None), now)
                 waits = self._in_flight
             self.is_over = not waits
@@ -199,8 +202,9 @@ class Walk:
         source = namer.contact.peer
         idle = (path for path in range(PATHS) if not self._paths[path] and self._busy[path] is None)
         paths = cycle(dict.fromkeys((namer.path, *idle)))
-        for node_id, address, port in contacts[: self._k]:
-            if (host := read_host(address)) and may_name(source, host):
+        for one in contacts[: self._k]:
+            node_id, address, port = one
+            if one not in self._seen and (host := read_host(address)) and may_name(source, host):
                 self._add(Contact(node_id, Peer(host, port)), next(paths), namer)
 
     def _take_record(self, candidate: Candidate, answer: Found, now: Moment) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import run_command
 from tests.support.dht_node import dht_node
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
 from tests.support.publishing import ServeProcess, serving, write_skill
@@ -140,8 +140,24 @@ def publish_team(name, *versions, requires="", text="This is VERSION.\n"):
 
 
 def set_status(path, status, **more):
-    """Return what changes the status of a version or a package there."""
-    return lambda _: ask_registry("PATCH", f"/packages/team/{path}", {"status": status, **more})
+    """Return what changes the status of a version or a package there, and waits until its index says so."""
+
+    def change(_):
+        ask_registry("PATCH", f"/packages/team/{path}", {"status": status, **more})
+        name, _, version = path.partition("/")
+        if not version:
+            eventually(lambda: listed_status(name) == status)
+
+    return change
+
+
+def listed_status(name):
+    """Return the status of a package in the index of the team's registry."""
+    connection = HTTPConnection(TEAM["address"], timeout=PATIENCE)
+    with closing(connection):
+        connection.request("GET", "/@team/.well-known/agent-skills/index.json")
+        rows = json.loads(connection.getresponse().read())["skills"]
+    return next(row.get("status", {}).get("status", "active") for row in rows if row["name"] == name)
 
 
 #: Name of the transcript → the calls, one after the other in one project; functions change the project in between.

@@ -47,8 +47,8 @@ async def check_refused(site, answer):
 
 FAULTS = {
     "a large artifact": (blobs.FileBlobs, "put", LARGE),
-    "the folder of uploads": (uploads, "make_folder", skill_archive()),
-    "a body": (tempfile, "SpooledTemporaryFile", skill_archive()),
+    "the folder of uploads": (uploads, "make_folder", LARGE),
+    "a body": (tempfile, "TemporaryFile", LARGE),
 }
 
 
@@ -98,7 +98,7 @@ async def test_a_full_disk_in_the_middle_of_an_upload_keeps_what_came(site, monk
     assert (await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[:1000])).status == 200
     fields = {"Upload-Offset": "1000"}
     with monkeypatch.context() as fault:
-        fault.setattr(uploads, "_write_all", fail(errno.ENOSPC))
+        fault.setattr(uploads, "write_all", fail(errno.ENOSPC))
         refused = await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[1000:], fields=fields)
     assert refused.status == 503
     assert (await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[1000:], fields=fields)).status == 200

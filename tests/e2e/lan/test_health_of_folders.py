@@ -26,7 +26,7 @@ QUICK = """
 import sys
 from skillwire.cli.main import main
 from skillwire.folder import executors
-executors._LEAST_INTERVAL = 1
+executors.LEAST_INTERVAL = 1
 sys.exit(main())
 """
 
@@ -34,7 +34,7 @@ sys.exit(main())
 @pytest.fixture
 def quick(monkeypatch):
     """Let servers and commands of this test check skills every second."""
-    monkeypatch.setattr(executors, "_LEAST_INTERVAL", 1)
+    monkeypatch.setattr(executors, "LEAST_INTERVAL", 1)
     return {"program": ("-c", QUICK)}
 
 

@@ -10,14 +10,12 @@ pytestmark = pytest.mark.deep
 NAMES = ("csv-profile", "log-triage")
 
 
-@pytest.mark.parametrize("plugin", [(), ("--plugin", "data-tools")], ids=["each", "bundle"])
-def test_a_marketplace_of_ours_is_installed_from(workplace, plugin):
+def test_a_marketplace_of_ours_is_installed_from(workplace):
     shop = workplace.folder / "shop"
     copy_examples(shop / "skills", *NAMES)
-    workplace.skillwire("marketplace", "export", shop / "skills", "-o", shop, *plugin)
+    workplace.skillwire("marketplace", "export", shop / "skills", "-o", shop)
     listed = workplace.skills("add", "./shop", "--list")
-    headings = ["Data Tools"] if plugin else ["Csv Profile", "Log Triage"]
-    assert re.findall(r"^(?:Csv Profile|Log Triage|Data Tools|Other)$", listed, re.MULTILINE) == headings
+    assert re.findall(r"^(?:Csv Profile|Log Triage|Other)$", listed, re.MULTILINE) == ["Csv Profile", "Log Triage"]
     workplace.skills("add", "./shop", "-a", "codex", "-y", "--copy", "--skill", "*")
     assert trees(workplace.installed) == {name: tree(EXAMPLES / name) for name in NAMES}
 

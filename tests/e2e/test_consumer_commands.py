@@ -345,6 +345,29 @@ def test_a_signal_leaves_nothing_behind(project, number):
     assert list(project.iterdir()) == []
 
 
+STOPPED_IN_A_CLASS_BODY = """
+import os, signal, sys
+from skillwire.cli import main, show
+
+class Stopped:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def show_command(*_, **__):
+    type("Imported", (), {"field": Stopped()})
+
+show.command.callback = show_command
+sys.exit(main.run(["show", "127.0.0.1:9/one"]))
+"""
+
+
+def test_a_signal_of_which_python_makes_another_error_ends_the_command_too():
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_IN_A_CLASS_BODY], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "stopped by a signal\n")
+
+
 def silent(peer):
     """Take requests and answer none."""
     while peer.request():

@@ -98,6 +98,7 @@ _STAYING: Final = frozenset({"serve", "worker", "mcp", "rpc", "lan", "scene", "d
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
+_SIGNAL_KEY: Final = f"{__name__}.signal"  # in a context's meta
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 
@@ -147,7 +148,7 @@ class LazyGroup(click.Group):
 def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001  # read by run() from the context
     """Publish a folder of skills once; find, verify, install and call skills everywhere."""
     if context.invoked_subcommand != "serve":  # which has a way of its own to end
-        context.with_resource(_ended_by_signals())
+        context.with_resource(_ended_by_signals(context))
 
 
 class _EndedBySignal(BaseException):
@@ -155,11 +156,12 @@ class _EndedBySignal(BaseException):
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP unwind the command instead of killing the process."""
+def _ended_by_signals(context: click.Context) -> Iterator[None]:
+    """Make SIGTERM and SIGHUP unwind the command instead of killing the process; keep the number in the context."""
 
     def end(number: int, _: FrameType | None) -> None:
-        raise _EndedBySignal(number)
+        context.meta[_SIGNAL_KEY] = number
+        raise _EndedBySignal
 
     # A signal that is ignored (nohup) stays ignored; only the main thread may set handlers.
     is_main = threading.current_thread() is threading.main_thread()
@@ -204,10 +206,11 @@ def _invoke(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         print_end("interrupted")
         return EXIT_INTERRUPTED
-    except _EndedBySignal as ended:
-        print_end("stopped by a signal")
-        return EXIT_SIGNAL + int(ended.args[0])
-    except Exception as error:  # noqa: BLE001  # every error is printed, and decides the exit code
+    except (_EndedBySignal, Exception) as error:  # noqa: BLE001  # every error is printed, and decides the exit code
+        # Python makes a RuntimeError of what a signal raises inside a class's body (__set_name__), as in an import.
+        if context is not None and (number := context.meta.get(_SIGNAL_KEY)):
+            print_end("stopped by a signal")
+            return EXIT_SIGNAL + int(number)
         if context is not None and context.params.get("debug"):
             import traceback  # noqa: PLC0415  # only --debug needs it
 
@@ -240,7 +243,7 @@ def _print_lost_output(error: OSError) -> int:
     return lost.exit_code
 
 
-def _print_error(error: Exception, output: Output) -> int:
+def _print_error(error: BaseException, output: Output) -> int:
     if isinstance(error, OSError):
         # Where Python buffers nothing, only the number shows that it was our output: files raise their own errors.
         lost = _write_out() or (error if isinstance(error, BrokenPipeError) or error.errno in _FULL else None)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from skillwire.model.execution import ExecutionQuery, ExecutionSettings, Executi
 from skillwire.protocols.skills_rpc.messages import ReadBlob
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.mcp_backend import McpBackend, McpCaller
+from skillwire.server.runs import result_of
 
 
 @pytest.fixture
@@ -62,13 +64,16 @@ async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executo
     await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
     await asyncio.sleep(1.1)  # summaries name a wait of a second or more
     release.set()
-    assert "waiting" not in (await first).summary
+    await first
     summary = (await second).summary
     told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting (\d+\.\d+) s for its turn", summary)
     assert told is not None
     took, waited = map(float, told.groups())
     assert waited >= 1
     assert took < waited  # its wait is not counted as a part of the run
+    execution = (await site.desk.ledger.search(ExecutionQuery())).executions[0]
+    at_once = replace(execution, created=next(event.at for event in execution.timeline if event.what == "claim"))
+    assert "waiting" not in (await result_of(site.desk, at_once, "the code")).summary
 
 
 async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(site, executor):

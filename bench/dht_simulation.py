@@ -22,7 +22,7 @@ from skillwire.protocols.skill_discovery.dht.keys import name_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 from skillwire.protocols.skill_discovery.identity import GroupKey
-from skillwire.server.catalog_service import keep_what_is_loaded
+from skillwire.server.run import keep_what_is_loaded
 from skillwire.testing.fake_network import FakeNetwork
 from skillwire.wire.node import Peer
 

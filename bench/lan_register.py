@@ -26,7 +26,7 @@ from skillwire.protocols.skill_discovery.codec import encode_signed, signed_part
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.server.catalog_service import keep_what_is_loaded
+from skillwire.server.run import keep_what_is_loaded
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer

@@ -13,16 +13,11 @@ After a failure the thread waits, longer each time, and loads everything again. 
 may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down, with the reason; the
 log has it once. Folders that cannot be read keep their skills, those of an earlier run included; the others are
 published meanwhile.
-
-Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
-with the process: Python keeps free tuples, and each pins a megabyte; the C library of Linux keeps one heap per
-thread. After each revision the service returns what it can to the system.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import threading
@@ -55,37 +50,6 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
     from skillwire.server.revision import Revision
-
-_M_MMAP_THRESHOLD: Final = -3  # malloc.h
-_M_ARENA_MAX: Final = -8
-_LARGE: Final = 128 * 1024  # with which the library begins
-
-
-def trim_memory() -> None:
-    """Return free memory to the system; takes 30 ms at 10,000 skills. Only glibc has a call that does it.
-
-    What remains is excluded from the search for cycles until the next call: a request would be late by 60 ms when such
-    a search went through 50,000 skills.
-    """
-    gc.unfreeze()
-    gc.collect()  # it lets go of the free tuples
-    gc.freeze()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def keep_what_is_loaded() -> None:
-    """Exclude everything loaded so far from the search for cycles; an execution then takes a tenth less CPU time."""
-    gc.collect()
-    gc.freeze()
-
-
-def use_one_heap() -> None:
-    """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
-
 
 #: What an editor or a copy does in one go is taken together: until nothing happens for the first, at most the second.
 _QUIET_MS: Final = 50
@@ -223,6 +187,8 @@ class CatalogService:
         blobs.on_lost = self._restore_blob
         #: Called with each revision once it is served, in the thread that makes it.
         self.follows: list[Callable[[Revision], object]] = []
+        #: Called in that thread when no further change is known.
+        self.on_idle: Callable[[], object] = lambda: None
         self._base_url = base_url
         self._poll = poll
         self._needed = needed
@@ -338,8 +304,8 @@ class CatalogService:
             else:
                 self._wait()
                 self._again.set()
-            if not self._again.is_set():  # else the next refresh does: it stops all threads for many milliseconds
-                trim_memory()
+            if not self._again.is_set():  # else after the next refresh
+                self.on_idle()
         self._save()
 
     def _save(self) -> None:

@@ -1,9 +1,11 @@
-"""Running the application as a process: the socket, the HTTP library, signals, and an end that loses nothing."""
+"""Running the application as a process: its socket, HTTP library, memory, signals, and an end that loses nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
+import gc
 import resource
 import signal
 import socket
@@ -20,7 +22,6 @@ from skillwire.errors import ConflictError, SourceLocation, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server.app import Application
-from skillwire.server.catalog_service import keep_what_is_loaded, use_one_heap
 from skillwire.server.components import Services
 from skillwire.server.fastpath import Connection
 from skillwire.server.http import is_own_name
@@ -29,6 +30,9 @@ from skillwire.server.revision import Revision
 _BACKLOG: Final = 2048
 #: Open files that a server of the largest number of connections needs: half of them are for everything else.
 _OPEN_FILES: Final = 2 * limits.SERVER_CONNECTIONS
+_M_MMAP_THRESHOLD: Final = -3  # malloc.h
+_M_ARENA_MAX: Final = -8
+_LARGE: Final = 128 * 1024  # with which the library begins
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -102,6 +106,35 @@ def is_local(services: Services, listeners: Iterable[socket.socket]) -> bool:
     return not services.configuration.trusted_proxies and all(map(is_own_name, names))
 
 
+def trim_memory() -> None:
+    """Return free memory to the system; takes 30 ms at 10,000 skills. Only glibc has a call that does it.
+
+    Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory
+    stays with the process: Python keeps free tuples, and each pins a megabyte.
+
+    What remains is excluded from the search for cycles until the next call: a request would be late by 60 ms when such
+    a search went through 50,000 skills.
+    """
+    gc.unfreeze()
+    gc.collect()  # it lets go of the free tuples
+    gc.freeze()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_what_is_loaded() -> None:
+    """Exclude everything loaded so far from the search for cycles; an execution then takes a tenth less CPU time."""
+    gc.collect()
+    gc.freeze()
+
+
+def use_one_heap() -> None:
+    """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+
+
 def run(
     application: Application, listener: socket.socket, *further: socket.socket, on_ready: Callable[[Revision], None]
 ) -> None:
@@ -112,6 +145,7 @@ def run(
     proxies = application.services.configuration.trusted_proxies
     use_one_heap()
     keep_what_is_loaded()
+    application.catalog.on_idle = trim_memory
     config = uvicorn.Config(
         application,
         http=Connection,

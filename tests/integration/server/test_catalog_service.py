@@ -1,7 +1,6 @@
 """What a server does for its memory."""
 
 import errno
-import gc
 import shutil
 import threading
 
@@ -15,12 +14,6 @@ from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError, one_line
 from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService
-
-
-@pytest.fixture(autouse=True)
-def _thawed():
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,11 @@
 """What a server does for its memory."""
 
 import errno
-import gc
 import json
 import os
 import shutil
 import sqlite3
 import time
-import weakref
 from typing import Any
 
 import pytest
@@ -24,33 +22,7 @@ from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.access import Principal
 from skillwire.model.search import SearchQuery
-from skillwire.server.catalog_service import keep_what_is_loaded
 from skillwire.server.revision import Revision, make_access_view
-
-
-class Knot:
-    """Something that holds itself."""
-
-    def __init__(self):
-        self.own = self
-
-
-@pytest.fixture(autouse=True)
-def _thawed():
-    yield
-    gc.unfreeze()
-
-
-def test_what_is_loaded_is_kept_and_what_comes_later_is_still_collected():
-    loaded = Knot()
-    keep_what_is_loaded()
-    assert gc.get_freeze_count() > 1_000
-    assert loaded not in gc.get_objects()
-    later = Knot()
-    gone = weakref.ref(later)
-    del later
-    gc.collect()
-    assert gone() is None
 
 
 def test_skills_that_were_handed_out_stay_as_they_were(tmp_path):

@@ -22,7 +22,8 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
-from skillwire.executions.task_form import read_form
+from skillwire.executions.task_form import form_of, read_form
+from skillwire.executions.tasks import read_task
 from skillwire.model.access import OPERATOR, TASKS
 from skillwire.model.execution import (
     FINAL,
@@ -59,9 +60,9 @@ from skillwire.web.executions_page import (
     executions_page,
     inbox_page,
     read_filters,
-    read_typed,
     task_page,
 )
+from skillwire.web.forms import read_typed
 from skillwire.web.lan_page import DhtView, lan_page, read_lan_filters
 
 if TYPE_CHECKING:
@@ -350,7 +351,8 @@ class ConsolePages:
         """Hand in a task; show it again, as typed, when that does not fit."""
         pairs = await request.form()
         task = await self._task(execution_id)
-        fields, typed = await asyncio.to_thread(read_typed, task, pairs)
+        fields = await asyncio.to_thread(form_of, read_task(task).output)
+        typed = read_typed(fields, pairs)
         claim, done = _claim(request, execution_id, pairs), False
         try:
             done = await self._service.complete_task(claim, await asyncio.to_thread(read_form, fields, typed))

@@ -3,8 +3,7 @@
 The list is for operators: ``?status=failed&skill=csv-profile&after=CURSOR``. A page shows the status of an execution,
 its timeline, its inputs and its output. The lists and the page of an execution each have a part that is live.
 
-The form of a task comes from the schema of the output (:mod:`skillwire.executions.task_form`). Typed values are kept
-when they do not fit, and each error is shown at its field, or above the form.
+The form of a task comes from the schema of the output (:mod:`skillwire.web.forms`).
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.executions.task_form import Field, form_of
+from skillwire.executions.task_form import form_of
 from skillwire.executions.tasks import holder_of, person_name, read_task
 from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, TaskOwner
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
 from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, event_label, past, render
+from skillwire.web.forms import form_input, is_at
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
 _EXECUTORS: Final = frozenset(get_args(ExecutorKind))
@@ -235,23 +235,6 @@ def is_urgent(execution: Execution, now: float) -> bool:
     return not execution.status.is_final and execution.deadline - now < execution.timeout / 10
 
 
-#: Before the names of fields, so that none is taken for one of ours.
-PREFIX: Final = "field:"
-#: More choices than these are a list to open.
-_CHOICES: Final = 6
-#: A text that may be longer has several lines.
-_LONG_LINE: Final = 120
-_HINTS: Final[Mapping[str, str]] = {
-    "date": "Such as 2025-07-01.",
-    "datetime": "In UTC, such as 2025-07-01T12:00:00Z.",
-    "time": "In UTC, such as 12:00:00Z.",
-    "json": "As JSON.",
-    "lines": "One on each line.",
-}
-_MODES: Final[Mapping[str, str]] = {"integer": "numeric", "number": "decimal", "email": "email", "url": "url"}
-_YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
-
-
 class ShownTask(NamedTuple):
     """A task, what its person typed by field, ``errors`` with path and message; ``notice`` confirms an action."""
 
@@ -272,7 +255,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
     execution = shown.execution
     text = read_task(execution)
     fields = form_of(text.output)
-    inputs = [_input(index, field, shown) for index, field in enumerate(fields)]
+    inputs = [form_input(index, field, shown.typed, shown.errors) for index, field in enumerate(fields)]
     if execution.status.is_final:
         state = "ended"
     elif execution.worker is None:
@@ -281,7 +264,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
         state = "mine" if execution.worker == shown.worker else "taken"
     claims = [event.at for event in execution.timeline if event.what == "claim"]
     # An error that belongs to no field is shown above the form.
-    others = [error for error in shown.errors if not any(_is_at(field, str(error["path"])) for field in fields)]
+    others = [error for error in shown.errors if not any(is_at(field, str(error["path"])) for field in fields)]
     values: dict[str, Any] = {
         "shown": shown,
         "execution": execution,
@@ -297,51 +280,3 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
         "now": shown.now,
     }
     return render("task.html", frame, values)
-
-
-def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[Field], dict[str, str]]:
-    """Return the fields of a task, and the untrusted form's value of each; several values are several lines."""
-    fields = form_of(read_task(execution).output)
-    sent: dict[str, list[str]] = {}
-    for name, value in pairs:
-        sent.setdefault(name, []).append(value)
-    return fields, {field.name: "\n".join(sent.get(PREFIX + field.name, ())) for field in fields}
-
-
-def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
-    """Return a field with its widget, choices and value; ``wrong`` and ``summary`` are sentences about its error."""
-    value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
-    choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
-    error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
-    is_picked = field.kind == "date" and not choices and not error  # a picker would not show a wrong text
-    continues_label = error.startswith(("is ", "must "))  # the label of the field is the subject of the sentence
-    return {
-        "field": field,
-        "key": f"field-{index}",
-        "name": PREFIX + field.name,
-        "widget": _widget(field, choices),
-        "choices": choices,
-        "value": value,
-        "chosen": frozenset(value.splitlines()) if field.kind == "lines" else frozenset({value}),
-        "type": "date" if is_picked else "text",
-        "hint": "" if choices or is_picked else _HINTS.get(field.kind, ""),
-        "mode": _MODES.get(field.kind, "text"),
-        "error": error,
-        "wrong": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",
-        "summary": f" {error}." if continues_label else f": {error}.",
-    }
-
-
-def _is_at(field: Field, path: str) -> bool:
-    """Whether an error concerns a field: its value, or something within it."""
-    return path == field.pointer or (path.startswith(f"{field.pointer}/") and field.kind in {"json", "lines"})
-
-
-def _widget(field: Field, choices: Sequence[tuple[str, str]]) -> str:
-    if field.kind == "lines":
-        return "several" if choices else "lines"
-    if choices:
-        return "choices" if len(choices) <= _CHOICES else "list"
-    if field.kind == "text" and (field.maximum is None or field.maximum > _LONG_LINE):
-        return "lines"
-    return "code" if field.kind == "json" else "line"

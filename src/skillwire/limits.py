@@ -338,8 +338,11 @@ TOKEN_USED_SECONDS = Bound(300, "seconds", "until a token that is used is writte
 REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 
 # --- the console -----------------------------------------------------------------------------------------
+PAGE_INTRO = Bound(8 * KIB, "characters", "of the introduction of a site, above its list of skills")
+LOGO_BYTES = Bound(256 * KIB, "bytes", "of the logo of a site, which each new visitor loads")
 CONSOLE_EXECUTIONS = Bound(50, "executions", "on one page of the list; keeps its HTML below 60 kB")
 CONSOLE_TASKS = Bound(200, "tasks", "on the page of the inbox; of more, the most urgent are shown")
+CONSOLE_TASKS_SEARCHED = Bound(2_000, "tasks", "that a filter of the inbox looks at, the most urgent first")
 CONSOLE_JSON_BYTES = Bound(128 * KIB, "bytes", "of inputs or an output that are shown; a larger one can be downloaded")
 CONSOLE_FORM_BYTES = Bound(1 * MIB, "bytes", "of a form that is sent; the answers to a task are its largest")
 CONSOLE_FORM_FIELDS = Bound(1_000, "fields", "of a form that is sent; a choice of several texts sends each as one")

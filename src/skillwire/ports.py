@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Upload,
     )
     from skillwire.model.ref import Files
-    from skillwire.model.search import SearchPage, SearchQuery
+    from skillwire.model.search import Explanation, SearchPage, SearchQuery
     from skillwire.model.skill import FileContent, Permissions, Skill
 
 
@@ -101,8 +101,17 @@ class Download(Protocol):
 class SkillSearch(Protocol):
     """A search over one revision of the public skills. It is derived from the catalog, and local to this process."""
 
-    def search(self, query: SearchQuery) -> SearchPage:
-        """Return a page of hits. It may take 20 ms. Raises UsageError (``QUERY``, ``CURSOR``)."""
+    def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:
+        """Return a page of hits. It may take 20 ms. Raises UsageError (``QUERY``, ``CURSOR``).
+
+        A query with an order is sorted by the ``values`` of the names, largest first, then by name.
+        """
+
+    def explain(self, text: str, names: Sequence[str]) -> Explanation:
+        """Return why the hits of these names match ``text``. Raises UsageError (``QUERY``)."""
+
+    def suggest(self, text: str) -> Sequence[str]:
+        """Return texts like ``text`` that find skills: names, and words two letters away. Raises UsageError."""
 
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
         """Return the same within two milliseconds, or None. Raises UsageError: as :meth:`search`."""
@@ -310,6 +319,9 @@ class PackageStore(Protocol):
         Deleted packages are left out, and private ones unless ``with_private``.
         """
 
+    async def rank(self) -> Mapping[str, Mapping[str, float]]:
+        """Return ``updated`` and ``downloads`` → name → value of each public package, by its names in the catalog."""
+
     async def downloads(self, name: PackageName, since: str) -> Mapping[str, int]:
         """Return day → downloads of a package, since a day; an identity counts once a day for all versions."""
 
@@ -405,7 +417,7 @@ class ExecutionLedger(Protocol):
         """Return how many executions wait or run, by caller."""
 
     async def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        """Return open tasks for people, the most urgent first."""
+        """Return open tasks for people, by priority and deadline."""
 
     async def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
         """Give ``worker`` the next executions that may run, at most ``limit``; their leases begin."""

@@ -45,6 +45,7 @@ from skillwire.model.execution import (
     NewExecution,
     OpenTasks,
     OutputBlob,
+    Priority,
     Quota,
     StatisticsCursor,
     TaskOwner,
@@ -157,7 +158,11 @@ class MemoryLedger:
 
     async def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
         found: dict[TaskOwner, list[Execution]] = {"open": [], "mine": [], "others": []}
-        for row in sorted(self._open(), key=lambda row: (row.execution.deadline, row.number)):
+        order = (Priority.HIGH, Priority.NORMAL, Priority.LOW)
+        for row in sorted(
+            self._open(),
+            key=lambda row: (order.index(row.execution.priority), row.execution.deadline, row.number),
+        ):
             one = row.execution
             if one.executor == "human":
                 found["open" if one.worker is None else "mine" if one.worker == worker else "others"].append(one)

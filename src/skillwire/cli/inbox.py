@@ -83,9 +83,11 @@ def command() -> None:
 @_name_option
 @output_options
 def list_(*, output: Output, skill: str | None, person: str | None) -> None:
-    """List the open tasks, the most urgent first."""
+    """List the open tasks, by priority and due time."""
     inbox, has_tasks = _open(person)
-    found = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if has_tasks else []
+    order = ["high", "normal", "low"]
+    found = run_async(inbox.tasks(skill)) if has_tasks else []
+    found.sort(key=lambda task: (order.index(task.priority.value), task.deadline))
     _print_tasks(output, inbox, found)
 
 
@@ -209,11 +211,14 @@ def _short_id(task: Execution) -> str:
 def _print_tasks(output: Output, inbox: Inbox, found: Sequence[Execution]) -> None:
     """Print a line for each task, or the JSON document."""
     output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in found]})
-    now = time.time()
-    output.table(
-        [bold(_short_id(task)), _state(inbox, task), _due(task, now), shortened(tasks.read_task(task).title, _TITLE)]
-        for task in found
-    )
+    now, rows = time.time(), []
+    is_ranked = any(task.priority != "normal" for task in found)
+    for task in found:
+        priority = task.priority.value
+        rank = [warning(priority) if priority == "high" else dim(priority)] if is_ranked else []
+        title = shortened(tasks.read_task(task).title, _TITLE)
+        rows.append([bold(_short_id(task)), _state(inbox, task), _due(task, now), *rank, title])
+    output.table(rows)
     if not found:
         output.note("there are no open tasks")
 
@@ -235,11 +240,10 @@ def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None
         rows.append(("priority", [warning(task.priority.value)]))
     for label, parts in rows:
         say(dim(f"  {label:<9}"), *parts)
-    inputs = json.loads(task.inputs)
+    inputs = tasks.given_inputs(task, details)
     if inputs:
         say("given:")
-    for name, value in inputs.items():
-        about = details.about_inputs.get(name)
+    for name, value, about in inputs:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         say(f"  {name}: ", bold(text), dim(f"  {about}") if about else "")
     if not task.status.is_final:

@@ -18,6 +18,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import CallableSkill
+from skillwire.folder.executors import fill_title
 from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority
 from skillwire.protocols.skill_sharing.messages import InvocationContext, InvocationRequest
 
@@ -80,7 +81,10 @@ def make_execution(
         if not math.isfinite(wanted) or wanted <= 0:
             raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", wanted)
         timeout = min(timeout, wanted / _MS)
-    skill = callable_skill.skill
+    skill, task = callable_skill.skill, callable_skill.task
+    inputs = {**callable_skill.inputs.defaults, **request.inputs}
+    if task is not None and callable_skill.task_title:
+        task = _encoder.encode({**msgspec.json.decode(task), "title": fill_title(callable_skill.task_title, inputs)})
     return Execution(
         execution_id=execution_id or new_execution_id(accepted, is_task=callable_skill.task is not None),
         skill=skill.name,
@@ -91,7 +95,7 @@ def make_execution(
         caller=invocation.caller,
         caller_id=request.caller.id,
         caller_type=request.caller.type,
-        inputs=_encoder.encode({**callable_skill.inputs.defaults, **request.inputs}),
+        inputs=_encoder.encode(inputs),
         created=accepted,
         updated=accepted,
         deadline=accepted + timeout,
@@ -104,7 +108,7 @@ def make_execution(
         is_repeatable=callable_skill.action.idempotent,
         webhook=invocation.webhook,
         queue=settings.queue,
-        task=callable_skill.task,
+        task=task,
         attachments=invocation.attachments,
         timeline=(Event(accepted, "accept", request.caller.id),),
     )

@@ -213,7 +213,8 @@ _MS: Final = 1000
 class CallableSkill:
     """A skill that can be called here; durations in seconds.
 
-    ``max_attempts`` and ``backoff`` are its ``endpoint.retry``, ``text_inputs`` its inputs that are texts.
+    ``max_attempts`` and ``backoff`` are its ``endpoint.retry``, ``text_inputs`` its inputs that are texts;
+    ``task_title`` has placeholders for inputs.
     ``needs_authentication`` if callers of a public skill must authenticate. Spec: SSP §7.3.
     """
 
@@ -226,6 +227,7 @@ class CallableSkill:
     max_attempts: int = 1
     backoff: float = 0.0
     task: bytes | None = None
+    task_title: str = ""
     text_inputs: frozenset[str] = frozenset()
     needs_authentication: bool = False
 
@@ -246,6 +248,7 @@ def make_callable_skill(skill: Skill, descriptor: SkillDescriptor) -> CallableSk
         max_attempts=max(1, int(retry.max_attempts)) if retry else 1,
         backoff=retry.backoff_ms / _MS if retry else 0.0,
         task=_task(descriptor) if action.executor == "human" else None,
+        task_title=str(action.settings.get("title", "")) if action.executor == "human" else "",
         text_inputs=frozenset(one.name for one in descriptor.inputs if one.type == "string"),
         needs_authentication=descriptor.auth.type is not AuthType.NONE,
     )

@@ -55,6 +55,13 @@ def read_task(execution: Execution) -> Task:
     )
 
 
+def given_inputs(execution: Execution, task: Task) -> list[tuple[str, Any, str]]:
+    """Return name, value and description of each given input, in the order in which the skill declares them."""
+    given = json.loads(execution.inputs)
+    names = sorted(given, key=[*task.about_inputs, *given].index)
+    return [(name, given[name], str(task.about_inputs.get(name) or "")) for name in names]
+
+
 def person_worker(name: str, identity: str = "") -> str:
     """Return the worker name of a person; identities distinguish two people of one name."""
     return f"{PERSON}{name}#{identity}" if identity else f"{PERSON}{name}"

@@ -1,4 +1,4 @@
-"""The tables ``[executor]`` of kind ``http`` and ``[health]`` of ``skill.toml``, and the URL of a call.
+"""The tables ``[executor]`` and ``[health]`` of ``skill.toml``, the URL of a call, and the title of a task.
 
 An ``[executor]`` table runs with the operator's secrets and takes inputs from untrusted callers. So a placeholder is
 allowed only in the path or the query, and its value stays one percent-encoded piece there: never empty in the path,
@@ -46,6 +46,9 @@ _VALUE: Final = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?")
 POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DECODINGS: Final = 4
+TITLE_LENGTH: Final = 120
+_TITLE_VALUE: Final = 40
+_NO_VALUE: Final = "–"  # noqa: RUF001  # a dash, as in a table
 _SHOWN: Final = 80
 
 
@@ -80,6 +83,30 @@ def check_upstream_url(template: str) -> str:
     if "#" in template or url.path != "/" + "".join(path[3:]):
         raise ValidationError("FIELD", "url has a fragment, or dots that lead elsewhere")
     return template
+
+
+def check_title(template: str) -> str:
+    """Return the title of a task, with inputs such as ``{order}``. Raises ValidationError (``FIELD``)."""
+    if not template.strip() or len(template) > TITLE_LENGTH or not template.isprintable():
+        raise ValidationError("FIELD", f"title is a text of one line, of 1 to {TITLE_LENGTH} characters")
+    if re.search(r"[{}]", _PLACEHOLDER.sub("", template)):
+        fix = "Write each input as {order}, in a pair of braces with nothing but its name between."
+        raise ValidationError("FIELD", "title has a brace that belongs to no input such as {order}", fix=fix)
+    return template
+
+
+def fill_title(template: str, inputs: Mapping[str, Any]) -> str:
+    """Return the title of a task in one line, with its inputs, each shortened. Trust: inputs are hostile."""
+
+    def value_of(found: re.Match[str]) -> str:
+        value = inputs.get(found[1])
+        text = (
+            value if isinstance(value, str) else _NO_VALUE if value is None else json.dumps(value, ensure_ascii=False)
+        )
+        line = " ".join(text[:TITLE_LENGTH].split()) or _NO_VALUE
+        return line if len(line) <= _TITLE_VALUE else f"{line[: _TITLE_VALUE - 1]}…"
+
+    return _PLACEHOLDER.sub(value_of, template)
 
 
 def check_header_name(name: str) -> str:

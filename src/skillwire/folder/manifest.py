@@ -24,6 +24,7 @@ from skillwire.folder.executors import (
     check_header_name,
     check_header_value,
     check_result,
+    check_title,
     check_upstream_url,
     placeholders,
     read_health,
@@ -157,6 +158,11 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         fields.refuse("FIELD", f"requires has more than {limits.REQUIREMENTS} rows", "requires")
     if kind == "http":
         _check_upstream(manifest, fields)
+    else:
+        for name in dict.fromkeys(placeholders(str((manifest.executor or {}).get("title", "")))):
+            if name not in manifest.inputs:
+                fix = f"Name one of the inputs: {', '.join(manifest.inputs)}." if manifest.inputs else None
+                fields.table("executor").refuse("FIELD", f"{{{name}}} in title is no input", "title", fix=fix)
     if manifest.kind == "instruction" and "runtime" in manifest.document:
         fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
     _check_health(manifest, fields)
@@ -183,8 +189,10 @@ def _input(table: Fields) -> Input:
 
 
 def _executor(table: Fields) -> Mapping[str, Any] | None:
-    if not table or table.choice("kind", EXECUTORS) != "http":
-        return table.keep()
+    kind = table.choice("kind", EXECUTORS)
+    if kind != "http":
+        is_titled = "title" not in table.values or table.checked("title", check_title) is not None
+        return {key: value for key, value in (table.keep() or {}).items() if is_titled or key != "title"} or None
     if table.checked("url", check_upstream_url) is None and "url" not in table.values:
         table.refuse("FIELD", "an executor of kind http has a url", "kind")
     table.choice("method", METHODS)

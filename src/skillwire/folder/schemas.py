@@ -102,7 +102,11 @@ _HTTP: Final = _closed(
 #: Those that a folder can name: it holds no function of a running program.
 _KINDS: Final = [kind for kind in manifest.EXECUTORS if kind not in {"http", "function"}]
 _EXECUTOR: Final[Schema] = {"anyOf": [
-    _open(kind=(_choice(*_KINDS), "What runs an action: `[runtime]`, or a person. Default: `python`.")),
+    _open(
+        kind=(_choice(*_KINDS), "What runs an action: `[runtime]`, or a person. Default: `python`."),
+        title=({**_text(executors.TITLE_LENGTH), "pattern": r"^(?:[^{}]|\{[A-Za-z0-9_-]{1,64}\})+$"},
+            "With `human`: the title of a task, with inputs such as `{order}`. Default: the skill's name."),
+    ),
     {**_HTTP, "required": ["kind", "url"]},
 ]}
 _ENDPOINT: Final = _closed(

@@ -407,7 +407,7 @@ TaskOwner = Literal["open", "mine", "others"]
 
 
 class OpenTasks(NamedTuple):
-    """Tasks that have not ended, the most urgent first, and how many there are of each kind."""
+    """Tasks that have not ended, by priority and deadline, and how many there are of each kind."""
 
     tasks: tuple[Execution, ...]
     counts: Mapping[TaskOwner, int]

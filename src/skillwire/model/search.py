@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -24,7 +24,8 @@ class FacetValue(NamedTuple):
 class SearchQuery:
     """A search: words in any order; a skill must have one of the chosen values of each named facet.
 
-    Empty ``text`` matches all, sorted by name. ``after`` is ``next`` of the previous page.
+    Empty ``text`` matches all, sorted by name. ``after`` is ``next`` of the previous page. ``order`` is one of
+    :data:`ORDERS`, where it is not the best first.
     """
 
     text: str = ""
@@ -32,6 +33,11 @@ class SearchQuery:
     limit: int = 20
     after: str | None = None
     counted: bool = True
+    order: str = ""
+
+
+#: By name; the last two only on a registry, which knows when packages changed and how often they are fetched.
+ORDERS: Final = ("name", "updated", "downloads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,16 @@ class SearchPage:
     total: int
     facets: Mapping[str, tuple[FacetValue, ...]] = field(default_factory=dict)
     next: str | None = None
+
+
+class Explanation(NamedTuple):
+    """Why skills match: name → column (``name``, ``description``, ``tags``, ``files``) → pieces, and which match.
+
+    ``corrections`` are words of the query that no skill has → the word of the hits that stands for it.
+    """
+
+    matches: Mapping[str, Mapping[str, Sequence[tuple[str, bool]]]] = {}
+    corrections: Mapping[str, str] = {}
 
 
 _FORM: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)

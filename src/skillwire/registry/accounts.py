@@ -35,6 +35,8 @@ NAMESPACE_SCOPE: Final = "namespace:"
 _CODE_BYTES: Final = 16
 #: The name of the tokens that sessions of people are of: no other one has it.
 _SESSION: Final = "browser sign-in"
+_SESSION_OF: Final = f"{_SESSION}: "
+_SESSION_LENGTH: Final = 512  # of a name that holds an issuer and a subject
 #: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
 
@@ -177,8 +179,10 @@ class Accounts:
         """
         account = check_account(new.account) if new.account else actor.account
         check_scopes(actor, new.scopes)
-        if new.name == _SESSION:
-            raise UsageError("TOKEN_FORM", f"the name {_SESSION} is kept for sessions", fix="Choose another name.")
+        if new.name.startswith(_SESSION):
+            raise UsageError(
+                "TOKEN_FORM", f"names that begin with {_SESSION} are kept for sessions", fix="Choose another name."
+            )
         left = await time_left(self._tokens(), actor.token_id, self._clock())
         if left is not None and (new.expires_in or 0.0) > left:
             raise TrustError("PERMISSION_DENIED", f"your own token ends in {left:.0f} s, before the new one")
@@ -226,17 +230,22 @@ class Accounts:
     async def _record(self, actor: Actor, action: str, target: str, **details: object) -> None:
         await self._store.record(actor.change(self._clock(), action, target, **details))
 
-    async def sign_in(self, person: Person, address: str, request_id: str) -> Token | None:
+    async def sign_in(
+        self, person: Person, address: str, request_id: str, scopes: Collection[str] = ()
+    ) -> Token | None:
         """Return a token for everything that the person's account may do, for one session; None without an account.
 
-        Its secret is not returned, so it opens sessions of this server alone; as any token it is listed and revoked.
+        ``scopes`` are the person's rights in the console. The secret is not returned, so the token opens sessions of
+        this server alone; as any token it is listed and revoked.
         """
         account = await self._store.account_of(*person)
         if account is None:
             return None
         tokens, lifetime = self._tokens(), float(limits.CONSOLE_SESSION_SECONDS)
         await tokens.forget_ended(_SESSION, kept=lifetime)
-        issued = await tokens.issue(_SESSION, scopes=REGISTRY_SCOPES, expires_in=lifetime, account=account.name)
+        issued = await tokens.issue(
+            _SESSION, scopes={*REGISTRY_SCOPES, *scopes}, expires_in=lifetime, account=account.name
+        )
         actor = Actor(account.name, address=address, request_id=request_id)
         await self._record(actor, "account.sign-in", account.name, id=issued.token.token_id, issuer=person.issuer)
         return issued.token
@@ -268,6 +277,29 @@ class Accounts:
         change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
         if not await self._store.update_account(linked, change):
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
+
+
+async def open_session(
+    tokens: Tokens, person: Person, shown: str, skills: Collection[str], scopes: Collection[str]
+) -> Token:
+    """Return a token for one session of a person on a server without accounts; its secret is not returned.
+
+    Its name holds the name that pages show, and the one by which access tokens of the person call.
+    Raises UsageError (``TOKEN_FORM``) for a subject that no name can hold.
+    """
+    lifetime = float(limits.CONSOLE_SESSION_SECONDS)
+    await tokens.forget_ended(_SESSION, kept=lifetime)
+    name = f"{_SESSION_OF}{shown or 'person'} {person.issuer}#{person.subject}"
+    issued = await tokens.issue(name, skills=skills, scopes=scopes, expires_in=lifetime, longest=_SESSION_LENGTH)
+    return issued.token
+
+
+def read_session_name(token: Token) -> tuple[str, str] | None:
+    """Return both names in the name of such a token; None of other tokens, and of an account, which names its own."""
+    if token.account or not token.name.startswith(_SESSION_OF):
+        return None
+    shown, _, name = token.name.removeprefix(_SESSION_OF).partition(" ")
+    return shown, name
 
 
 async def time_left(tokens: Tokens, token_id: str, now: float) -> float | None:

@@ -58,12 +58,13 @@ class Tokens:
         expires_in: float | None = None,
         kind: TokenKind = "api_key",
         account: str = "",
+        longest: int = _NAME_LENGTH,
     ) -> Issued:
         """Make a token, of a registry's ``account`` if given. Raises UsageError (``TOKEN_FORM``).
 
-        ``skills`` may hold ``*``; ``expires_in`` is in seconds.
+        ``skills`` may hold ``*``; ``expires_in`` is in seconds, ``longest`` the characters of a name.
         """
-        check_form(name, skills, scopes, expires_in)
+        check_form(name, skills, scopes, expires_in, longest)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires, account=account)
@@ -179,9 +180,15 @@ def read_scopes(scopes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     return opened, others
 
 
-def check_form(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:
+def check_form(
+    name: str,
+    skills: Collection[str],
+    scopes: Collection[str],
+    expires_in: float | None,
+    longest: int = _NAME_LENGTH,
+) -> None:
     """Check the arguments of :meth:`Tokens.issue`. Raises UsageError (``TOKEN_FORM``)."""
-    if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
+    if not name.strip() or len(name) > longest or not name.isprintable():
         raise UsageError("TOKEN_FORM", "a token's name is a short text", fix="Say whose it is, such as 'build robot'.")
     for skill in skills:
         if not is_grant(skill):

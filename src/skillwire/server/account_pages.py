@@ -1,11 +1,11 @@
-"""The pages of accounts: one's tokens and namespaces, logins of programs, signing in with OpenID Connect, the set-up.
+"""The pages of accounts: one's tokens and namespaces, logins of programs, and the set-up.
 
 What a person may do is decided by the use cases, with the rights of the session's token: a session with a token that
 only reads makes no tokens. A login of a program takes two forms: the first shows what is asked for, the second decides.
 Every code that a person enters counts against the account and the address, right ones included, because a guess that
 is refused after it was found right would still tell.
 
-Trust: everything in a request is untrusted, and so are the answers of the identity provider.
+Trust: everything in a request is untrusted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from typing import Any, Final
 import structlog
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS, Token
 from skillwire.registry.accounts import (
     NAMESPACE_SCOPE,
     Actor,
     NewToken,
-    Person,
     actor_for,
     grantable_scopes,
     require_account,
@@ -38,21 +37,17 @@ from skillwire.server.console_request import (
     Pairs,
     RefusedError,
     console_routes,
-    following_path,
     read_console_request,
 )
 from skillwire.server.context import RequestContext
-from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
-from skillwire.server.responses import BytesResponse
 from skillwire.server.routes.registry_requests import request_id_of
 from skillwire.server.routing import Route
 from skillwire.server.sessions import Sessions
-from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
 
 #: Pages without a session.
-_PUBLIC: Final = frozenset({"set_up", "sign_in", "finish_sign_in", "make_account"})
+_PUBLIC: Final = frozenset({"set_up"})
 #: What a use case refuses, with a message for the person.
 _REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
 _REVOKED: Final = "The token was revoked."
@@ -67,9 +62,6 @@ _ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("/account/tokens/{token}/revoke", "revoke", _POST),
     ("/account/device", "device", (*READ, *_POST)),
     ("/account/setup", "set_up", (*READ, *_POST)),
-    ("/account/sign-in", "sign_in", READ),
-    ("/account/sign-in/answer", "finish_sign_in", READ),
-    ("/account/new", "make_account", (*READ, *_POST)),
 )
 
 
@@ -176,7 +168,7 @@ class AccountPages:
         roles = [*await self._parts.registry.store.roles(actor.account)]
         await self._show_step(request, "confirm", typed=code, login=login, own=actor.scopes, namespaces=roles)
 
-    # --- accounts of people
+    # --- the first operator
 
     async def set_up(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Make the first operator with the code that the server printed, and sign in as it."""
@@ -196,86 +188,9 @@ class AccountPages:
         else:
             await request.redirect("/account", self._begin_session(request, issued.token))
 
-    async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
-        """Redirect to the identity provider."""
-        provider = self._authentication.sign_in
-        if provider is None:
-            raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
-        self._count(context)
-        try:
-            url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
-        except SkillwireError as error:
-            await self._show_failure(request, error)
-            return
-        carried["next"] = following_path(request.parameter("next"))
-        fields = self._sessions.set_cookie(request.scope, self._sessions.seal("-state", carried), "-state")
-        own = {"Location": url, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **fields}
-        await BytesResponse(HTTPStatus.SEE_OTHER, b"", encode_fields(own))(request.scope, request.receive, request.send)
-
-    async def finish_sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
-        """Take the answer of the identity provider: begin a session, or ask for the name of a new account."""
-        provider, carried = self._authentication.sign_in, self._sessions.unseal("-state", request.scope)
-        done = self._sessions.set_cookie(request.scope, "", "-state")
-        if provider is None or carried is None:
-            problem = "Signing in took too long, or began in another browser."
-            await self._show_step(request, "failed", problem=problem)
-            return
-        query = request.scope["query_string"].decode("latin-1")
-        try:
-            found = await provider.finish(f"{request.path}?{query}", carried)
-        except SkillwireError as error:
-            await self._show_failure(request, error, done)
-            return
-        person = found.person
-        token = await self._parts.accounts.sign_in(person, context.address, request_id_of(context))
-        following = carried["next"] or "/account"
-        if token is not None:
-            cookie = self._begin_session(request, token)
-        elif provider.makes_accounts:
-            sealed = self._sessions.seal("-person", {**person._asdict(), "name": found.proposed, "next": following})
-            cookie = self._sessions.set_cookie(request.scope, sealed, "-person")
-            following = "/account/new"
-        else:
-            problem = f"No account is linked to you. An operator links one to {person.subject} at {person.issuer}."
-            await self._show_step(request, "failed", done, problem=problem)
-            return
-        # A browser that comes from another site sends no strict cookie, so the page leads on by itself. The second
-        # field of the same name differs in case.
-        html = await asyncio.to_thread(notice_page, "again", request.frame, following)
-        await request.show(html, HTTPStatus.OK, {**cookie, "set-cookie": done["Set-Cookie"]})
-
-    async def make_account(self, request: ConsoleRequest, context: RequestContext) -> None:
-        """Make the account of a person who has signed in at the identity provider, and begin a session."""
-        carried = self._sessions.unseal("-person", request.scope)
-        if carried is None:
-            await request.redirect("/login")
-            return
-        if request.scope["method"] != "POST":
-            await self._show_step(request, "new", typed=carried["name"])
-            return
-        name = dict(await request.form()).get("account", "").strip()
-        person, request_id = Person(carried["issuer"], carried["subject"]), request_id_of(context)
-        try:
-            await self._parts.accounts.make_account(person, name, context.address, request_id)
-        except _REFUSALS as error:
-            await self._show_step(request, "new", problem=error.message, typed=name[:64])
-            return
-        token = await self._parts.accounts.sign_in(person, context.address, request_id)
-        await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
-
     def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
         structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
         return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
-
-    async def _show_failure(
-        self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
-    ) -> None:
-        if isinstance(error, StorageError):
-            raise error
-        reason = error.details.get("reason", error.code)
-        structlog.get_logger("skillwire").warning("a sign-in failed", error=error.message, reason=reason)
-        problem = f"Signing in failed ({reason}); the server's log has more."
-        await self._show_step(request, "failed", fields, problem=problem)
 
     async def _show_step(
         self, request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any

@@ -88,6 +88,7 @@ from skillwire.server.routes.skill_center import SkillCenter
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
+from skillwire.server.sign_in_pages import SignInPages
 from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 
@@ -147,6 +148,13 @@ def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -
     executions = ExecutionRoutes(services.executions, services.console, services.pages)
     return [
         *routes,
+        *SignInPages(
+            services.authentication,
+            services.console.sessions,
+            services.configuration,
+            services.packages.accounts if services.packages else None,
+            services.base_url,
+        ).routes(),
         *services.console.routes(),  # before those of executions, which would take ``/executions/live``
         *_tagged("Executions", executions.routes()),
         *_tagged("Pages", services.pages.routes()),

@@ -21,7 +21,8 @@ from urllib.parse import quote_plus
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
-from skillwire.model.access import EVERY_SKILL
+from skillwire.model.access import EVERY_SKILL, OPERATOR, TASKS
+from skillwire.model.branding import PLAIN, Branding, check_contact, read_logo
 from skillwire.model.execution import AllowedCallers, ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name
@@ -42,6 +43,8 @@ _HOUR: Final = 3600.0
 _DAY: Final = 24 * _HOUR
 _SIZE_MAX: Final = 2**40
 _SECRET_BYTES: Final = 4096
+_LINE_LENGTH: Final = 80
+_FEATURED: Final = 12
 OFFERS: Final = ("api_key", "oauth2", "custom")
 
 
@@ -59,6 +62,19 @@ class BridgeSettings(NamedTuple):
 
     ai_catalog: str | None = None
     agent_card: str | None = None
+
+
+class ConsoleRoles(NamedTuple):
+    """The table ``[console]``: who of the people that sign in at the issuer has which right."""
+
+    operators: frozenset[str] = frozenset()
+    task_workers: frozenset[str] = frozenset()
+
+    def scopes_of(self, subject: str, groups: Collection[str]) -> frozenset[str]:
+        """Return the scopes of a person."""
+        names = {subject, *(f"group:{group}" for group in groups)}
+        roles = ((OPERATOR, self.operators), (TASKS, self.task_workers))
+        return frozenset(scope for scope, people in roles if not people.isdisjoint(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,8 @@ def skills_of(scopes: Collection[str]) -> frozenset[str]:
 class ServerConfiguration:
     """The whole file. ``source`` is its path, for errors; ``oauth2`` and ``discovery`` are None without a table.
 
-    ``limits_registry`` is whether requests without credentials are limited on a registry, as far as the file does not.
+    ``logo`` is the path of the picture that :func:`load_configuration` reads into ``site``. ``limits_registry`` is
+    whether requests without credentials are limited on a registry, as far as the file does not.
     """
 
     offer: str = "api_key"
@@ -131,6 +148,9 @@ class ServerConfiguration:
     bridges: BridgeSettings = field(default_factory=BridgeSettings)
     discovery: LanSettings | None = None
     trusted_proxies: tuple[str, ...] = ()
+    site: Branding = PLAIN
+    logo: str = ""
+    console: ConsoleRoles = field(default_factory=ConsoleRoles)
     source: str = "server.toml"
 
 
@@ -205,6 +225,34 @@ def _networks(value: object) -> tuple[str, ...]:
         raise ValueError(f"must list addresses and networks: {error}") from error
 
 
+def _line(value: object) -> str:
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _LINE_LENGTH:
+        return value.strip()
+    raise ValueError(f"must be a text of one line, of 1 to {_LINE_LENGTH} characters")
+
+
+def _markdown(value: object) -> str:
+    if isinstance(value, str) and 0 < len(value) <= limits.PAGE_INTRO:
+        return value
+    raise ValueError(f"must be a text of 1 to {limits.PAGE_INTRO:,} characters")
+
+
+def _featured(value: object) -> tuple[str, ...]:
+    if (
+        isinstance(value, list)
+        and len(value) <= _FEATURED
+        and all(isinstance(one, str) and is_grant(one) for one in value)
+    ):
+        return tuple(value)
+    raise ValueError(f"must be a list of at most {_FEATURED} names of skills, or NAMESPACE/NAME of packages")
+
+
+def _people(value: object) -> frozenset[str]:
+    if isinstance(value, list) and all(isinstance(one, str) and one for one in value):
+        return frozenset(value)
+    raise ValueError('must be a list of subjects, and of groups such as "group:support"')
+
+
 class Key(NamedTuple):
     """A key of the file: how its value is read, its meaning, and its setting where that has another name."""
 
@@ -240,8 +288,9 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "token_url": Key(_url, "for descriptors: where tokens come from"),
         "sign_in": Key(
             choice_of("anyone", "linked"),
-            "people sign in to the pages of a registry at the issuer, with OpenID Connect: `anyone`, who makes an "
-            "account at first, or those with a `linked` account; needs `client_id`, and at the issuer the redirect URL "
+            "people sign in to the console, and on a registry to their accounts, at the issuer, with OpenID Connect: "
+            "`anyone`, who on a registry makes an account at first, or those that are `linked` to an account, or named "
+            "in `[console]` or `[grants]`; needs `client_id`, and at the issuer the redirect URL "
             "`BASE/account/sign-in/answer`",
         ),
         "allow_untyped": Key(
@@ -344,6 +393,23 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
             choice_of("1.0"), "version of A2A whose agent card lists what runs here, `1.0`; off by default"
         ),
     },
+    "site": {
+        "title": Key(_line, "title of the pages, instead of `skillwire` and of the host"),
+        "intro": Key(_markdown, "Markdown above the list of skills; HTML in it is shown as text"),
+        "logo": Key(
+            text, f"picture before the title: a PNG, JPEG, WebP or SVG file of at most {limits.LOGO_BYTES // 1024} KiB"
+        ),
+        "contact": Key(lambda value: check_contact(text(value)), "email address or URL, at the foot of each page"),
+        "featured": Key(_featured, f"list of at most {_FEATURED} names of public skills, shown above the list"),
+    },
+    "console": {
+        "operators": Key(
+            _people,
+            "list of people who see and cancel every execution, and work the inbox: each a subject (`sub`) of the "
+            "issuer, or `group:NAME`, of its claims `groups` and `roles`",
+        ),
+        "task_workers": Key(_people, "the same of people who work the inbox"),
+    },
     "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own
 }
 
@@ -375,7 +441,7 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
     if offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
         missing = 'offer = "oauth2" needs issuer, audience, authorization_url and token_url in [oauth2]'
         document.refuse(("auth", "offer"), missing, "Write them, as descriptors must name them, or offer api_key.")
-    rates = document.values("rate_limit")
+    rates, site = document.values("rate_limit"), document.values("site")
     return ServerConfiguration(
         offer,
         oauth2,
@@ -392,6 +458,9 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         BridgeSettings(**document.values("bridges")),
         document.discovery(),
         document.values("http").get("trusted_proxies", ()),
+        Branding(**{name: value for name, value in site.items() if name != "logo"}),
+        site.get("logo", ""),
+        ConsoleRoles(**document.values("console")),
         source,
     )
 
@@ -470,7 +539,10 @@ def load_configuration(path: Path) -> ServerConfiguration:
     executions = replace(configuration.executions, queue=os.path.abspath(path))  # noqa: PTH100  # a link keeps its name
     if executions.secrets_file is not None:
         executions = replace(executions, secrets_file=str(path.parent / executions.secrets_file))
-    return replace(configuration, executions=executions)
+    site = configuration.site
+    if configuration.logo:
+        site = site._replace(logo=read_logo(_read(path.parent / configuration.logo, limits.LOGO_BYTES)))
+    return replace(configuration, executions=executions, site=site)
 
 
 def load_credentials(configuration: ServerConfiguration, environment: Mapping[str, str]) -> Credentials | None:

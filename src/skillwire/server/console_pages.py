@@ -60,6 +60,7 @@ from skillwire.web.executions_page import (
     executions_page,
     inbox_page,
     read_filters,
+    read_task_filters,
     task_page,
 )
 from skillwire.web.forms import read_typed
@@ -410,16 +411,20 @@ class ConsolePages:
         tray: Tray = cast("Tray", asked) if asked in TRAYS else "open"
         after = request.parameter("after") or None
         whose: TaskOwner = "open" if tray == "ended" else tray
-        active = await self._service.ledger.tasks(request.worker, whose, limit=limits.CONSOLE_TASKS)
-        found = FoundExecutions(active.tasks)
+        filters = read_task_filters(request.scope["query_string"])
+        most = limits.CONSOLE_TASKS_SEARCHED if any(filters) else limits.CONSOLE_TASKS
+        active = await self._service.ledger.tasks(request.worker, whose, limit=most)
+        found = FoundExecutions(filters.pass_on(active.tasks)[: limits.CONSOLE_TASKS])
         if tray == "ended":
             query = ExecutionQuery(statuses=FINAL, executor="human", limit=limits.CONSOLE_EXECUTIONS, after=after)
             try:
                 found = await self._service.ledger.search(query)
             except UsageError:  # an invalid cursor
                 found = await self._service.ledger.search(query._replace(after=None))
-        names = await self._callers.names([task.caller for task in found.executions])
-        return TaskList(tray, found.executions, active.counts, names, self._clock(), found.after, after is None)
+            found = found._replace(executions=filters.pass_on(found.executions))
+        names, now = await self._callers.names([task.caller for task in found.executions]), self._clock()
+        listed = TaskList(tray, found.executions, active.counts, names, now, found.after, after is None)
+        return listed._replace(filters=filters)
 
     # --- the local network
 

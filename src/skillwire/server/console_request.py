@@ -10,6 +10,8 @@ Trust: everything in a request is untrusted.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import ipaddress
 import re
 from contextlib import suppress
@@ -24,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.executions.tasks import person_worker
-from skillwire.model.access import OPERATOR, TASKS
+from skillwire.model.access import ANONYMOUS, OPERATOR, TASKS
 from skillwire.server.auth.rate_limit import caller_of, network_of
 from skillwire.server.http import read_fields, site_of
 from skillwire.server.problems import READ
@@ -110,12 +112,17 @@ class ConsoleRequest:
     @property
     def name(self) -> str:
         """The person's name on pages."""
-        return "" if self.session is None else self.session.principal.name
+        return "" if self.session is None else self.session.shown
 
     @property
     def worker(self) -> str:
-        """The worker name of the person, which is unique."""
-        return person_worker(self.name, "" if self.session is None else self.session.principal.identity)
+        """The worker name of the person, which is unique, and the same in all sessions of an account or a person."""
+        principal = ANONYMOUS if self.session is None else self.session.principal
+        identity = principal.identity
+        if principal.account or not identity:
+            whole = hashlib.sha256(f"{principal.account}\0{'' if principal.account else principal.name}".encode())
+            identity = base64.b32encode(whole.digest())[:16].decode().lower()
+        return person_worker(self.name, identity)
 
     @property
     def caller(self) -> str:
@@ -203,13 +210,13 @@ async def read_console_request(
     scope = context.scope
     up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
     session = await sessions.find(scope)
-    frame = Frame(site_of(scope, base_url), up, is_registry=context.is_registry)
+    frame = Frame(site_of(scope, base_url), up, is_registry=context.is_registry, brand=context.branding)
     request = ConsoleRequest(context.path, scope, context.receive, context.send, frame, session)
     if session is None:
         return request
     sees_lan = has_lan and request.sees_all
-    name, token_id = session.principal.account or request.name, session.principal.identity
-    person = SignedInPerson(name, session.form_token, request.sees_all, request.may_work, sees_lan, token_id)
+    token_id = session.principal.identity
+    person = SignedInPerson(request.name, session.form_token, request.sees_all, request.may_work, sees_lan, token_id)
     return replace(request, frame=frame._replace(person=person))
 
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
+    from skillwire.model.branding import Branding
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
@@ -79,6 +81,7 @@ class RequestServices(Protocol):
     authentication: Authentication
     views: AccessViews
     base_url: str
+    configuration: ServerConfiguration
 
     @property
     def registry(self) -> Registry | None:
@@ -114,6 +117,11 @@ class RequestContext:
     def is_registry(self) -> bool:
         """Whether the server is a registry, so that people have accounts."""
         return self._services.registry is not None
+
+    @property
+    def branding(self) -> Branding:
+        """What the operator says of the site."""
+        return self._services.configuration.site
 
     @property
     def caller(self) -> AuthResult:

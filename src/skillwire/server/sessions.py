@@ -31,6 +31,7 @@ from starlette.types import Scope
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.model.access import Principal, Token
+from skillwire.registry.accounts import read_session_name
 from skillwire.registry.tokens import Tokens
 from skillwire.server.http import read_fields, root_of, site_of
 
@@ -43,12 +44,13 @@ Step = Literal["", "-state", "-person"]
 
 
 class Session(NamedTuple):
-    """A signed-in person, the session's end and number, and the token that its forms carry."""
+    """A signed-in person, the session's end and number, the token that its forms carry, and the name on pages."""
 
     principal: Principal
     ends: float
     number: str
     form_token: str
+    shown: str
 
 
 class Sessions:
@@ -105,8 +107,10 @@ class Sessions:
         if token.kind != "api_key" or not token.is_good_at(self._clock()):
             return None
         await self._tokens().note_use(token)
-        principal = Principal(token.name, token.skills, token.scopes, token.token_id, token.account)
-        return Session(principal, ends, number, self._digest("form", number))
+        person = read_session_name(token)
+        shown, name = person or (token.account or token.name, token.name)
+        principal = Principal(name, token.skills, token.scopes, "" if person else token.token_id, token.account)
+        return Session(principal, ends, number, self._digest("form", number), shown)
 
     async def end(self, session: Session) -> None:
         """End a session before its time."""

@@ -8,15 +8,15 @@ the address of the socket.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.model.lan import host_and_port
-from skillwire.model.search import SearchQuery
+from skillwire.model.search import ORDERS, SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import FACETS
 
@@ -73,6 +73,7 @@ def read_query(query_string: bytes) -> SearchQuery:
         facets={facet: frozenset(values) for facet, values in facets.items()},
         limit=limits.PAGE_SKILLS,
         after=single.get("after") or None,
+        order=single.get("order", "") if single.get("order") in ORDERS else "",
     )
 
 
@@ -85,10 +86,10 @@ def single_fields(query_string: bytes, most: int, length: int) -> dict[str, str]
     return {name: value.strip() for name, value in pairs if len(value) <= length}
 
 
-def query_url(text: str, facets: Mapping[str, frozenset[str]], after: str | None = None) -> str:
-    """Return the query of a list's URL, with its question mark; the list of everything is ``./``."""
-    pairs = [("q", text)] if text else []
-    pairs += [(facet, value) for facet in FACETS for value in sorted(facets.get(facet, ()))]
-    if after:
-        pairs.append(("after", after))
+def query_url(query: SearchQuery, **changes: Any) -> str:
+    """Return the URL of a list with these ``changes``, from its first page; the list of everything is ``./``."""
+    query = replace(query, **{"after": None, **changes})
+    pairs = [("q", query.text)] if query.text else []
+    pairs += [(facet, value) for facet in FACETS for value in sorted(query.facets.get(facet, ()))]
+    pairs += [(name, value) for name, value in (("order", query.order), ("after", query.after)) if value]
     return f"?{urlencode(pairs)}" if pairs else "./"

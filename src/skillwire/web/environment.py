@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from skillwire import limits
 from skillwire.executions.tasks import person_name
+from skillwire.model.branding import Branding
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
@@ -52,13 +53,14 @@ class SignedInPerson(NamedTuple):
 class Frame(NamedTuple):
     """What every page knows: the site's absolute address, the way to its root, ``./`` or ``../``, and who looks.
 
-    ``is_registry`` is whether the site is a registry.
+    ``is_registry`` is whether the site is a registry, ``brand`` what its operator says of it.
     """
 
     address: str
     up: str
     person: SignedInPerson | None = None
     is_registry: bool = False
+    brand: Branding = Branding()
 
 
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:

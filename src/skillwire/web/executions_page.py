@@ -8,14 +8,15 @@ The form of a task comes from the schema of the output (:mod:`skillwire.web.form
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.executions.task_form import form_of
-from skillwire.executions.tasks import holder_of, person_name, read_task
-from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, TaskOwner
+from skillwire.executions.tasks import given_inputs, holder_of, person_name, read_task
+from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, Priority, TaskOwner
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
 from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, event_label, past, render
@@ -92,6 +93,7 @@ def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *,
         "choices": [(None, "All", sum(listed.counts.values()))]
         + [(status, label, listed.counts.get(status, 0)) for status, label in STATUSES.items()],
         "listed": listed,
+        "titles": {one.execution_id: read_task(one).title for one in listed.page.executions if one.task},
         "next": filters.url(after=listed.page.after) if listed.page.after else None,
         "first": filters.url(),
         "all": filters.url(status=None),
@@ -205,6 +207,33 @@ _EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
 }
 
 
+_NARROWED: Final = ("No task is like that.", "Use fewer words, or clear the filter.")
+
+
+class TaskFilters(NamedTuple):
+    """What the inbox is narrowed to: words of title, skill and caller, and a priority; empty for all."""
+
+    words: str = ""
+    priority: str = ""
+
+    def pass_on(self, tasks: Sequence[Execution]) -> tuple[Execution, ...]:
+        """Return the tasks that have the priority, and all of the words."""
+        wanted = self.words.lower().split()
+        return tuple(
+            one
+            for one in tasks
+            if self.priority in {"", one.priority.value}
+            and all(word in f"{read_task(one).title} {one.skill} {one.caller_id}".lower() for word in wanted)
+        )
+
+
+def read_task_filters(query_string: bytes) -> TaskFilters:
+    """Return what the query of a URL narrows the inbox to. Trust: untrusted."""
+    found = single_fields(query_string, _FIELDS, _LENGTH)
+    priority = found.get("priority", "")
+    return TaskFilters(found.get("words", ""), priority if priority in set(Priority) else "")
+
+
 class TaskList(NamedTuple):
     """The tasks of one tray, the number in each open tray, the callers' names; ``after`` is the next page's cursor."""
 
@@ -216,6 +245,14 @@ class TaskList(NamedTuple):
     after: str | None = None
     is_first: bool = True
     notice: str = ""
+    filters: TaskFilters = TaskFilters()
+
+    @property
+    def query(self) -> str:
+        """The query of this list's URL, without its question mark."""
+        return urlencode(
+            {"tray": self.tray, **{name: value for name, value in self.filters._asdict().items() if value}}
+        )
 
 
 def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
@@ -224,10 +261,42 @@ def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
         "tasks": tasks,
         "trays": [(tray, label, None if tray == "ended" else tasks.counts[tray]) for tray, label in TRAYS.items()],
         "rows": [(one, read_task(one), holder_of(one), is_urgent(one, tasks.now)) for one in tasks.tasks],
-        "empty": _EMPTY[tasks.tray],
+        "empty": _NARROWED if any(tasks.filters) else _EMPTY[tasks.tray],
+        "priorities": [(one.value, one.value.capitalize()) for one in (Priority.HIGH, Priority.NORMAL, Priority.LOW)],
         "now": tasks.now,
     }
     return render("tasks.html" if part else "inbox.html", frame, values)
+
+
+#: Longer values of inputs take lines of their own.
+_SHORT_VALUE: Final = 48
+
+
+class ShownValue(NamedTuple):
+    """The value of an input: its text, and whether it is short, or JSON."""
+
+    text: str
+    is_short: bool
+    is_json: bool
+
+
+def _value(value: Any) -> ShownValue:
+    """Return a value as people read it; other values than texts, numbers and booleans as JSON, cut to a bound."""
+    if isinstance(value, bool):
+        text = "Yes" if value else "No"
+    elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
+        text = "\n".join(map(str, value))
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    cut = f"{text[: limits.CONSOLE_JSON_BYTES]}…" if len(text) > limits.CONSOLE_JSON_BYTES else text
+    is_short = len(cut) <= _SHORT_VALUE and "\n" not in cut
+    return ShownValue(cut, is_short, isinstance(value, dict) or (isinstance(value, list) and cut.startswith("[")))
+
+
+def label_of(name: str) -> str:
+    """Return the name of an input as a label: ``order_id`` as ``Order id``."""
+    words = name.replace("_", " ").replace("-", " ").strip() or name
+    return words[:1].upper() + words[1:]
 
 
 def is_urgent(execution: Execution, now: float) -> bool:
@@ -269,7 +338,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
         "shown": shown,
         "execution": execution,
         "task": text,
-        "about_inputs": [(str(name), str(about)) for name, about in text.about_inputs.items() if about],
+        "given": [(label_of(name), _value(value), about) for name, value, about in given_inputs(execution, text)],
         "holder": holder_of(execution),
         "state": state,
         "claimed": max(claims, default=execution.updated),

@@ -6,8 +6,10 @@ it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -21,7 +23,7 @@ from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.access import Access
 from skillwire.model.package import Status
-from skillwire.model.search import SearchPage, SearchQuery
+from skillwire.model.search import ORDERS, Explanation, SearchPage, SearchQuery
 from skillwire.model.skill import SKILL_MD
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = 260
 #: Values of a facet that are shown.
 _VALUES: Final = 8
+#: With fewer hits, similar words and names are proposed.
+_FEW: Final = 3
+_ORDERS: Final = {"": "Relevance", "name": "Name", "updated": "Recently updated", "downloads": "Most downloaded"}
 _LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
 _KINDS: Final = {"callable": "Callable", "scripts": "With scripts", "instructions": "Instructions"}
 
@@ -53,15 +58,26 @@ class FoundSkills(NamedTuple):
     page: SearchPage
     facets: Sequence[Mapping[str, Any]] = ()
     problem: str = ""
+    explanation: Explanation = Explanation()
+    suggestions: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    orders: Sequence[str] = ()
 
 
-def find_skills(search: SkillSearch, query: SearchQuery) -> FoundSkills:
-    """Return what a page of the list shows."""
+def find_skills(search: SkillSearch, query: SearchQuery, values: Mapping[str, Mapping[str, float]] = {}) -> FoundSkills:
+    """Return what a page of the list shows; ``values`` are order → name → value, of the orders beyond the name."""
+    orders = [one for one in ORDERS if one in values or (one == "name" and query.text)]
+    query = query if query.order in orders else replace(query, order="")
     try:
-        page = search.search(query)
+        page = search.search(query, values.get(query.order, {}))
+        explanation = search.explain(query.text, page.names) if query.text else Explanation()
+        few = query.text and page.total < _FEW and not query.facets and not explanation.corrections
+        suggestions = [one for one in search.suggest(query.text) if one not in page.names] if few else []
     except UsageError as error:
         return FoundSkills(SearchPage((), 0), (), error.message)
-    return FoundSkills(page, list(_facets(search, page, query)))
+    tags = () if page.total else search.search(SearchQuery(limit=1)).facets.get("tag", ())[:_VALUES]
+    facets = list(_facets(search, page, query))
+    return FoundSkills(page, facets, "", explanation, suggestions, [one.value for one in tags], orders)
 
 
 def list_page(
@@ -84,30 +100,85 @@ def list_page(
             (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
         ],
         "facets": found.facets,
-        "hits": [hit(skill, packages.get(skill[:2])) for skill in map(skills.__getitem__, found.page.names)],
+        "hits": [
+            hit(skills[name], packages.get(skills[name][:2]), found.explanation.matches.get(name, {}))
+            for name in found.page.names
+        ],
+        "corrections": [
+            (word, near, query_url(query, text=_respelt(query.text, word, near)))
+            for word, near in found.explanation.corrections.items()
+        ],
+        "suggestions": [(text, query_url(query, text=text, facets={})) for text in found.suggestions],
+        "tags": [(tag, query_url(SearchQuery(facets={"tag": frozenset({tag})}))) for tag in found.tags],
+        "orders": [
+            (_ORDERS[one] if one or query.text else "Name", query_url(query, order=one), one == query.order)
+            for one in ("", *found.orders)
+        ]
+        if found.orders
+        else [],
         "others": [hit(skill, packages.get(skill[:2])) for skill in others],
         "total": found.page.total,
         "all": len(skills),
         "problem": found.problem,
-        "next": query_url(query.text, query.facets, found.page.next) if found.page.next else None,
-        "first": query_url(query.text, query.facets),
+        "next": query_url(query, after=found.page.next) if found.page.next else None,
+        "first": query_url(query),
+        "featured": [
+            (f"packages/{name}" if "/" in name else f"skills/{name}", name, skills[name].description)
+            for name in frame.brand.featured
+            if name in skills
+        ]
+        if not (query.text or query.facets or query.after or query.order)
+        else [],
+        "intro": _intro(frame.brand.intro),
         "host": short_address(frame.address).removeprefix("http://"),
     }
     return render("hits.html" if part else "list.html", frame, values)
 
 
-def hit(skill: Skill, package: Package | None = None) -> dict[str, Any]:
-    """Return what a list shows of a skill, or of the latest version of a package."""
+def hit(
+    skill: Skill, package: Package | None = None, match: Mapping[str, Sequence[tuple[str, bool]]] = {}
+) -> dict[str, Any]:
+    """Return what a list shows of a skill, or of the latest version of a package; ``match`` is why it was found."""
+    name, about = _marked(match.get("name", ())), _marked(match.get("description", ()))
+    others = {column: _marked(match.get(column, ())) for column in ("tags", "files")}
     return {
         "url": f"packages/{package.name}" if package else f"skills/{skill.name}",
-        "name": str(package.name) if package else skill.name,
+        "name": (Markup("{}/").format(package.name.namespace) if package else "") + name
+        if name
+        else str(package.name)
+        if package
+        else skill.name,
         "version": skill.version,
-        "description": shorten(skill.description, _DESCRIPTION),
+        "description": about or shorten(skill.description, _DESCRIPTION),
+        "others": [] if name and about else [(column, text) for column, text in others.items() if text],
         "kind": kind_label(skill),
         "license": skill.license,
         "access": package.access.value if package else Access.PUBLIC.value,
         "status": package.state.status.value if package else Status.ACTIVE.value,
     }
+
+
+@cache
+def _intro(text: str) -> Markup:
+    """Return the introduction of a site as HTML; only links to other sites remain."""
+    html = render_markdown(text, SkillLinks("", "", (), "intro-")).html if text else ""
+    return Markup(html)  # noqa: S704  # it comes from the sanitiser
+
+
+def _marked(pieces: Sequence[tuple[str, bool]]) -> Markup:
+    """Return a text with its matches marked; nothing where there is no match."""
+    if not any(is_hit for _, is_hit in pieces):
+        return Markup()
+    texts = (
+        Markup("<mark>{}</mark>").format(neutralise(text)) if is_hit else escape(neutralise(text))
+        for text, is_hit in pieces
+    )
+    return Markup().join(Markup(text) for text in texts)  # noqa: S704  # they are escaped
+
+
+def _respelt(text: str, word: str, near: str) -> str:
+    """Return a query with a word replaced, wherever it stands."""
+    return re.sub(rf"(?i)\b{re.escape(word)}\b", lambda _: near, text)
 
 
 def kind_label(skill: Skill) -> str:
@@ -134,7 +205,7 @@ def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterat
                 "label": _label(name, value),
                 "skills": skills,
                 "url": query_url(
-                    query.text, {**query.facets, name: chosen - {value} if value in chosen else frozenset({value})}
+                    query, facets={**query.facets, name: chosen - {value} if value in chosen else frozenset({value})}
                 ),
                 "is_chosen": value in chosen,
             }

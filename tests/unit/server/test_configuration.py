@@ -87,6 +87,17 @@ pin = ["forecast"]
 ai_catalog = "1.0"
 agent_card = "1.0"
 
+[site]
+title = "Skills of Example"
+intro = "Made *here*."
+logo = "logo.svg"
+contact = "platform@example.com"
+featured = ["forecast", "acme/pdf"]
+
+[console]
+operators = ["alice", "group:platform"]
+task_workers = ["bob"]
+
 [discovery]
 agentId = "agent-001"
 
@@ -138,6 +149,9 @@ def test_full_file_is_read():
     assert found.bridges == BridgeSettings("1.0", "1.0")
     assert found.trusted_proxies == ("127.0.0.1/32", "10.0.0.0/8")
     assert found.mcp == McpSettings(serve=False, require="authenticated", pins=("forecast",))
+    about = ("Skills of Example", "Made *here*.", None, "platform@example.com", ("forecast", "acme/pdf"))
+    assert (found.site, found.site.contact_url, found.logo) == (about, "mailto:platform@example.com", "logo.svg")
+    assert found.console == (frozenset({"alice", "group:platform"}), frozenset({"bob"}))
     assert found.discovery == LanSettings(agent_id="agent-001", port=54322, roots=("root.pem",))
 
 
@@ -264,6 +278,7 @@ def test_descriptors_offer_what_the_file_says():
 def test_secret_comes_from_the_environment_or_from_a_file_beside_the_configuration(tmp_path):
     path, secret = tmp_path / "server.toml", tmp_path / "secret"
     path.write_text(FULL)
+    (tmp_path / "logo.svg").write_text("<svg />")
     found = load_credentials(load_configuration(path), {"SKILLS_SECRET": "shh"})
     assert found == ("skills", "shh")
     with pytest.raises(UsageError, match="SKILLS_SECRET"):

@@ -52,6 +52,7 @@ _OPEN: Final = {
 }
 _ENDED: Final = "status IN ('completed', 'failed', 'timeout')"
 _KINDS: Final = ("python", "http", "human", "function")
+_URGENCY: Final = "CASE priority WHEN 'high' THEN 0 WHEN 'normal' THEN 1 ELSE 2 END"
 _WHOSE: Final[dict[TaskOwner, str]] = {
     "open": "worker IS NULL",
     "mine": "worker = :worker",
@@ -92,7 +93,7 @@ def tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> 
     """Return the most urgent tasks that are open, that ``worker`` has, or that others have, and how many of each."""
     source = f"FROM executions INDEXED BY executions_tasks WHERE {_TASK}"
     values = {"worker": worker, "limit": limit}
-    statement = f"SELECT number {source} AND {_WHOSE[whose]} ORDER BY deadline, number LIMIT :limit"
+    statement = f"SELECT number {source} AND {_WHOSE[whose]} ORDER BY {_URGENCY}, deadline, number LIMIT :limit"
     numbers = [row[0] for row in connection.execute(statement, values)]
     counts = {
         one: connection.execute(f"SELECT count(*) {source} AND {_WHOSE[one]}", values) for one in _WHOSE

@@ -447,6 +447,17 @@ class SqlitePackages(Store):
             connection.execute("INSERT OR IGNORE INTO downloads VALUES (?, ?, ?, ?)", row)
 
     @reads
+    def rank(self, connection: Connection) -> Mapping[str, Mapping[str, float]]:
+        counts = dict(connection.execute("SELECT package, count(*) FROM downloads GROUP BY package").fetchall())
+        query = "SELECT number, namespace, name, owns_name, changed FROM packages WHERE access = 'public'"
+        found: dict[str, dict[str, float]] = {"updated": {}, "downloads": {}}
+        for number, namespace, name, owns_name, changed in connection.execute(query):
+            for key in (f"{namespace}/{name}", *([name] if owns_name else [])):
+                found["updated"][key] = changed
+                found["downloads"][key] = counts.get(number, 0)
+        return found
+
+    @reads
     def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
         counts = "SELECT day, count(DISTINCT counted) FROM downloads"
         query = f"{counts} WHERE package = {_NUMBER} AND day >= ? GROUP BY day ORDER BY day"

@@ -13,14 +13,16 @@ only those that have them in name or tags are ranked; the others follow in the o
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sqlite3
 import tempfile
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from string import ascii_lowercase, digits
@@ -31,7 +33,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
-from skillwire.model.search import FacetValue, SearchPage, SearchQuery
+from skillwire.model.search import Explanation, FacetValue, SearchPage, SearchQuery
 from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.registry.search import (
     FACETS,
@@ -48,8 +50,10 @@ from skillwire.registry.search import (
     telling_words,
 )
 
-#: Shorter words have too many neighbours; longer ones are seldom misspelt by one letter only.
-_LENGTHS: Final = range(4, 25)
+#: Shorter words have too many neighbours; longer ones are seldom misspelt by one letter only. Of those with three
+#: letters, only swapped letters count.
+_LENGTHS: Final = range(3, 25)
+_SHORT: Final = 3
 _MOST: Final = 3
 _STEMS: Final = """
 CREATE VIRTUAL TABLE stems USING fts5(word, content = '', tokenize = "porter unicode61 remove_diacritics 2");
@@ -66,12 +70,14 @@ def _similar_words(connection: sqlite3.Connection, word: str) -> list[str]:
     edits: set[str] = set()
     for place in range(len(word) + 1):
         before, after = word[:place], word[place:]
+        if after[1:]:
+            edits.add(before + after[1] + after[0] + after[2:])
+        if len(word) == _SHORT:
+            continue
         edits.update(before + letter + after for letter in letters)
         if after:
             edits.add(before + after[1:])
             edits.update(before + letter + after[1:] for letter in letters)
-        if after[1:]:
-            edits.add(before + after[1] + after[0] + after[2:])
     stemmer = sqlite3.connect(":memory:")
     try:
         stemmer.executescript(_STEMS)
@@ -86,6 +92,17 @@ _SEARCH: Final = "SELECT rank, rowid FROM skills WHERE skills MATCH ? LIMIT ?"
 _COUNT: Final = "SELECT count(*) FROM skills WHERE skills MATCH ?"
 _ROWS: Final = "SELECT json_group_array(rowid) FROM skills WHERE skills MATCH ?"
 _OCCURS: Final = "SELECT 1 FROM skills WHERE skills MATCH ? LIMIT 1"
+_MARKS: Final = ("\x02", "\x03")
+_COLUMNS: Final = ("name", "tags", "description", "files")
+#: Of a description about as much as a list shows; a name is short, and of tags and files the best part is enough.
+_PIECES: Final = """
+SELECT highlight(skills, 0, :a, :b), snippet(skills, 1, :a, :b, '…', 8), snippet(skills, 2, :a, :b, '…', 40),
+snippet(skills, 3, :a, :b, '…', 8) FROM skills WHERE skills MATCH :terms AND rowid = :row
+"""
+_LIKE: Final = "SELECT term FROM vocabulary WHERE term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ? LIMIT ?"
+#: Words, and names, of which the similar ones are looked for; and how similar they are.
+_COMPARED: Final = 10_000
+_SIMILAR: Final = 0.7
 _LOOKS: Final = 500  # instructions of SQLite's machine between two looks at the clock: some 20 µs
 #: Of so many hits, putting them in order and counting takes less than a millisecond.
 _FEW: Final = 500
@@ -139,6 +156,27 @@ class Reader:
             return None
         finally:
             self._lock.release()
+
+    def explain(self, words: Words, rows: Iterable[int]) -> tuple[dict[int, list[list[tuple[str, bool]]]], list[str]]:
+        """Return row → the pieces of each column and whether they match, and the words that occur nowhere."""
+        with self._lock:
+            self._deadline.at = float("inf")
+            terms = _terms(words)
+            known, found = self._known_terms(words, terms), {}
+            for row in rows if known else ():
+                values = {"a": _MARKS[0], "b": _MARKS[1], "terms": " OR ".join(known), "row": row}
+                if (texts := self._connection.execute(_PIECES, values).fetchone()) is not None:
+                    found[row] = [_split_marks(text) for text in texts]
+            unknown = [word for word, term in zip(words.words, terms, strict=True) if not self._occurs(term)]
+            return found, unknown
+
+    def similar(self, word: str) -> list[str]:
+        """Return words of the index that are like ``word`` and begin with its letter, the most similar first."""
+        with self._lock:
+            self._deadline.at = float("inf")
+            bounds = (word[:1], word[:1] + chr(0x10FFFF), len(word) - 2, len(word) + 2, _COMPARED)
+            terms = [term for (term,) in self._connection.execute(_LIKE, bounds)]
+        return get_close_matches(word, terms, _MOST, _SIMILAR)
 
     def _match(self, expression: str) -> list[int]:
         return [row for _, row in sorted(self._connection.execute(_SEARCH, (expression, self._most)))]
@@ -203,6 +241,12 @@ def _terms(words: Words) -> list[str]:
     return terms
 
 
+def _split_marks(text: str) -> list[tuple[str, bool]]:
+    """Return the pieces of a text that FTS5 marked, and whether each is a match."""
+    pieces = re.split("[\x02\x03]", text)
+    return [(piece, bool(place % 2)) for place, piece in enumerate(pieces) if piece]
+
+
 def _quoted(word: str) -> str:
     return f'"{word}"'
 
@@ -229,12 +273,50 @@ class RevisionSearch:
     _all: list[Mapping[str, tuple[FacetValue, ...]]] = field(default_factory=list)
     _counts: list[FacetCounts] = field(default_factory=list)
 
-    def search(self, query: SearchQuery) -> SearchPage:
+    def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:
         check_query(query)
         words = read_words(query.text)
-        if not words.words:
+        if not words.words and (query.text.strip() or not query.order):
             return self._list(query)
-        return self._page(query, self._ranked(words, self.readers[0].find(telling_words(words))))
+        found = self.listing
+        if words.words:
+            found = self._ranked(words, self.readers[0].find(telling_words(words)))
+        if query.order:
+            found = sorted(found, key=lambda slot: (-values.get(self.names[slot], 0.0), self.names[slot]))
+        return self._page(query, found)
+
+    def explain(self, text: str, names: Sequence[str]) -> Explanation:
+        check_query(SearchQuery(text))
+        words = read_words(text)
+        if not words.words:
+            return Explanation()
+        slots = {slot + 1: name for name in names if (slot := self._slot(name)) is not None}
+        found, unknown = self.readers[0].explain(telling_words(words), slots)
+        marked = {piece.lower() for one in found.values() for column in one for piece, is_hit in column if is_hit}
+        corrections = {word: near[0] for word in unknown if (near := get_close_matches(word, marked, 1, _SIMILAR))}
+        return Explanation(
+            {slots[row]: dict(zip(_COLUMNS, columns, strict=True)) for row, columns in found.items()}, corrections
+        )
+
+    def suggest(self, text: str) -> Sequence[str]:
+        check_query(SearchQuery(text))
+        words = telling_words(read_words(text))
+        similar: dict[str, None] = {}
+        for word in words.words:
+            for term in self.readers[0].similar(word):
+                first = self.search(SearchQuery(term, limit=1, counted=False)).names  # the index may hold others' words
+                pieces = chain(*chain(*(one.values() for one in self.explain(term, first).matches.values())))
+                marked = [piece.lower() for piece, is_hit in pieces if is_hit]
+                for near in get_close_matches(word, marked, 1, _SIMILAR):
+                    similar[" ".join(near if one == word else one for one in words.words)] = None
+        names = [self.names[slot] for slot in self.listing[:_COMPARED]]
+        similar |= dict.fromkeys(get_close_matches(words.name, names, _MOST, _SIMILAR))
+        return [one for one in similar if one != text.strip().lower()][:_MOST]
+
+    def _slot(self, name: str) -> int | None:
+        place = bisect_left(self.listing, name, key=self.names.__getitem__)
+        found = self.listing[place] if place < len(self.listing) else None
+        return found if found is not None and self.names[found] == name else None
 
     def rank(self, text: str) -> Sequence[str]:
         check_query(SearchQuery(text))
@@ -263,7 +345,7 @@ class RevisionSearch:
 
     def _page(self, query: SearchQuery, ranked: Sequence[int]) -> SearchPage:
         slots = self._narrow(query, ranked)
-        mark = mark_search(query, (_PROCESS, str(self.revision), query.text))
+        mark = mark_search(query, (_PROCESS, str(self.revision), query.text, query.order))
         start = 0
         if query.after is not None:
             last = read_cursor(query.after, mark)

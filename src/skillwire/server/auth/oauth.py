@@ -245,13 +245,16 @@ _SCOPE: Final = "openid profile"
 #: Claims that may propose the name of an account, best first.
 _NAMES: Final = ("preferred_username", "nickname", "email", "sub")
 _ACCOUNT_LENGTH: Final = 64
+#: Claims that list groups of a person; neither is registered, and issuers use both.
+_GROUPS: Final = ("groups", "roles")
 
 
 class SignedIn(NamedTuple):
-    """A person whom the issuer has authenticated, and a name for a first account; empty where none fits."""
+    """A person whom the issuer has authenticated, a name for a first account, empty where none fits, and groups."""
 
     person: Person
     proposed: str
+    groups: frozenset[str] = frozenset()
 
 
 class OidcSignIn:
@@ -333,7 +336,9 @@ class OidcSignIn:
         if claims.subject is None or claims.expires is None:
             raise refused("the ID token does not say whose it is", "malformed")
         names = (_account_form(document.get(claim)) for claim in _NAMES)
-        return SignedIn(Person(self.issuer, claims.subject), next(filter(None, names), ""))
+        listed = [one for claim in _GROUPS if isinstance(groups := document.get(claim), list) for one in groups]
+        groups = frozenset(one for one in listed if isinstance(one, str))
+        return SignedIn(Person(self.issuer, claims.subject), next(filter(None, names), ""), groups)
 
 
 def _account_form(claim: object) -> str:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 _VARY: Final = f"Accept, Cookie, {VARY}"
 _FIELD_LENGTH: Final = 256
 _FIELDS: Final = 8
+_RANKED_SECONDS: Final = 60.0
 
 
 class PackagePages(SkillPages):
@@ -84,6 +85,7 @@ class PackagePages(SkillPages):
         self._downloads = parts.downloads
         self._find_session = find_session
         self._clock = clock
+        self._ranked: tuple[float, Mapping[str, Mapping[str, float]]] | None = None
 
     def routes(self) -> Sequence[Route]:
         """Return the rows of these pages, and those of skills."""
@@ -122,7 +124,7 @@ class PackagePages(SkillPages):
         if revision is None:
             return await super().list(context)
         principal, query = await self._principal(context), read_query(context.scope["query_string"])
-        found = await asyncio.to_thread(find_skills, revision.search, query)
+        found = await asyncio.to_thread(find_skills, revision.search, query, await self._ranks())
         others = await asyncio.to_thread(_matching, revision, principal, query) if principal.grants else []
         listed = revision.public_view.listed_usable.skills
         skills = [*(listed[name] for name in found.page.names), *others]
@@ -131,6 +133,13 @@ class PackagePages(SkillPages):
         }
         make = partial(listed_page, context, revision, query, found, packages=packages, others=others)
         return _varying(await self.made(context, make), principal)
+
+    async def _ranks(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what packages are sorted by, counted at most once a minute."""
+        now = self._clock()
+        if not self._ranked or now - self._ranked[0] > _RANKED_SECONDS:
+            self._ranked = now, await self._store.rank()
+        return self._ranked[1]
 
     async def _skill(self, context: RequestContext) -> ASGIApp:
         """Redirect from the page of a skill that is a package to the package's."""

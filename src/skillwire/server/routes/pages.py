@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from skillwire import limits
+from skillwire.model.branding import LOGO_POLICY
 from skillwire.registry.search import FACETS
 from skillwire.server.http import choose_coding, encode_fields
 from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
@@ -157,7 +158,11 @@ class SkillPages:
         return await self._page(context, lambda *_: None)
 
     async def _asset(self, context: RequestContext) -> ASGIApp:
-        asset = (await asyncio.to_thread(assets)).get(context.parameters["asset"])
+        name, logo = context.parameters["asset"], context.branding.logo
+        if logo is not None and name == logo.name:
+            own = {"Content-Type": logo.media_type, "Content-Security-Policy": LOGO_POLICY}
+            return BytesResponse(HTTPStatus.OK, logo.content, encode_fields(ASSET_FIELDS, own))
+        asset = (await asyncio.to_thread(assets)).get(name)
         if asset is None:
             return await self.notice("absent", context)
         coding = choose_coding(context.fields(b"accept-encoding").get(b"accept-encoding", ""))
@@ -198,7 +203,7 @@ class SkillPages:
     def _frame(self, context: RequestContext) -> Frame:
         scope = context.scope
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
-        return Frame(context.site, up, is_registry=self.is_registry)
+        return Frame(context.site, up, is_registry=self.is_registry, brand=context.branding)
 
 
 PageRow = tuple[str, "Handler", "Operation | None"]

@@ -43,7 +43,14 @@
       if (time.textContent !== text) time.textContent = text;
     }
   }
+  function localise(root) { // absolute times, in the reader's own time zone
+    for (const time of root.querySelectorAll("time[data-local]")) {
+      const options = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+      time.textContent = new Date(time.dateTime).toLocaleString("en-GB", options);
+    }
+  }
   read(document.body);
+  localise(document);
   tick();
   setInterval(() => { if (!document.hidden) tick(); }, TICK_MS);
 
@@ -61,6 +68,7 @@
     const marks = new Map([...live.querySelectorAll("[data-mark]")].map((row) => [row.dataset.key, row.dataset.mark]));
     live.innerHTML = html;
     read(live);
+    localise(live);
     tick();
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     live.querySelectorAll(".statuses, .json").forEach((one, index) => {
@@ -77,12 +85,28 @@
     }
     const title = live.firstElementChild?.dataset.title;
     if (title) document.title = title;
+    if (document.hidden && isNotified()) {
+      for (const row of live.querySelectorAll(".tasks li")) {
+        if (!marks.has(row.dataset.key)) new Notification(row.querySelector("a").textContent, { tag: row.dataset.key });
+      }
+    }
+  }
+
+  // --- notifications of new tasks, while the page is open ----------------------------------------------------------
+  const notify = document.getElementById("notify");
+  const isNotified = () => notify && "Notification" in window && Notification.permission === "granted";
+  if (notify && "Notification" in window && Notification.permission === "default") {
+    notify.hidden = false;
+    notify.addEventListener("click", async () => {
+      await Notification.requestPermission();
+      notify.hidden = true;
+    });
   }
   const isOver = () => live.firstElementChild?.hasAttribute("data-final");
 
   function begin() {
     clearTimeout(retry);
-    if (source || paused || document.hidden || isOver()) return tell();
+    if (source || paused || (document.hidden && !isNotified()) || isOver()) return tell();
     source = new EventSource(live.dataset.live);
     source.addEventListener("part", (event) => {
       show(event.data);
@@ -124,7 +148,7 @@
     });
     refresh.replaceWith(button);
   }
-  document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin())); // browsers have six streams
+  document.addEventListener("visibilitychange", () => (document.hidden && !isNotified() ? end() : begin())); // browsers have six streams
   addEventListener("pagehide", end);
   addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
   begin();

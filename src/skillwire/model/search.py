@@ -53,7 +53,7 @@ class SearchPage:
 class Explanation(NamedTuple):
     """Why skills match: name → column (``name``, ``description``, ``tags``, ``files``) → pieces, and which match.
 
-    ``corrections`` are words of the query that no skill has → the word of the hits that stands for it.
+    ``corrections`` are words of the query that no skill has → the similar word of the hits.
     """
 
     matches: Mapping[str, Mapping[str, Sequence[tuple[str, bool]]]] = {}

@@ -100,9 +100,10 @@ SELECT highlight(skills, 0, :a, :b), snippet(skills, 1, :a, :b, '…', 8), snipp
 snippet(skills, 3, :a, :b, '…', 8) FROM skills WHERE skills MATCH :terms AND rowid = :row
 """
 _LIKE: Final = "SELECT term FROM vocabulary WHERE term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ? LIMIT ?"
-#: Words, and names, of which the similar ones are looked for; and how similar they are.
+#: How many words, or names, are compared; how similar a proposed one is, and one that replaced a word in a search.
 _COMPARED: Final = 10_000
 _SIMILAR: Final = 0.7
+_REPLACED: Final = 0.6
 _LOOKS: Final = 500  # instructions of SQLite's machine between two looks at the clock: some 20 µs
 #: Of so many hits, putting them in order and counting takes less than a millisecond.
 _FEW: Final = 500
@@ -293,7 +294,7 @@ class RevisionSearch:
         slots = {slot + 1: name for name in names if (slot := self._slot(name)) is not None}
         found, unknown = self.readers[0].explain(telling_words(words), slots)
         marked = {piece.lower() for one in found.values() for column in one for piece, is_hit in column if is_hit}
-        corrections = {word: near[0] for word in unknown if (near := get_close_matches(word, marked, 1, _SIMILAR))}
+        corrections = {word: near[0] for word in unknown if (near := get_close_matches(word, marked, 1, _REPLACED))}
         return Explanation(
             {slots[row]: dict(zip(_COLUMNS, columns, strict=True)) for row, columns in found.items()}, corrections
         )

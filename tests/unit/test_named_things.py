@@ -24,7 +24,7 @@ class Module:
         self.bases: dict[str, list[str]] = {}
         tree = ast.parse(self.text)
         self._read(tree.body)
-        for one in ast.walk(tree):
+        for one in tree.body:
             if isinstance(one, ast.ClassDef):
                 self.classes[one.name] = set(_members(one))
                 self.bases[one.name] = [ast.unparse(base).partition("[")[0] for base in one.bases]
@@ -51,10 +51,7 @@ def _defined(one: ast.stmt) -> set[str]:
 def _members(owner: ast.ClassDef) -> set[str]:
     """Return what a class and its instances have."""
     found = {name for one in owner.body for name in _defined(one)}
-    for one in ast.walk(owner):
-        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and ast.unparse(one.value) == "self":
-            found.add(one.attr)
-    return found
+    return found | set(re.findall(r"\bself\.(\w+)(?:: [^\n]+?)? = ", ast.unparse(owner)))
 
 
 @cache

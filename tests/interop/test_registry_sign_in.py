@@ -105,3 +105,26 @@ def test_an_operator_links_an_account(registry, oidc_provider, tmp_path):
     assert "account.link" in run("registry", "audit")
     assert "verified" in run("registry", "audit", "--verify")
     assert urllib.request.urlopen(f"{registry}/.well-known/oauth-authorization-server").status == 200  # noqa: S310  # of loopback
+
+
+def test_a_person_signs_in_to_the_console_of_a_server_without_accounts(tmp_path, oidc_provider):
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "secret").write_text(str(CONSOLE.secret))
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "server.toml").write_text(f"""
+[oauth2]
+issuer = "{oidc_provider.issuer}"
+audience = "{JWT_RESOURCE}"
+client_id = "{CONSOLE.client_id}"
+client_secret_file = "secret"
+sign_in = "linked"
+
+[console]
+operators = ["alice"]
+""")
+    home = tmp_path / "home"
+    with ServeProcess(tmp_path / "skills", "--config", tmp_path / "server.toml", home=home) as server:
+        browser, page = sign_in(f"http://127.0.0.1:{server.port}", oidc_provider, "/inbox")
+        assert 'content="0; url=../../inbox"' in page.text
+        assert "<h1>Inbox</h1>" in browser.get("/inbox").text
+        assert "<h1>Executions</h1>" in browser.get("/executions").text

@@ -45,6 +45,7 @@ _SIZE_MAX: Final = 2**40
 _SECRET_BYTES: Final = 4096
 _LINE_LENGTH: Final = 80
 _FEATURED: Final = 12
+_GROUP: Final = "group:"
 OFFERS: Final = ("api_key", "oauth2", "custom")
 
 
@@ -72,7 +73,9 @@ class ConsoleRoles(NamedTuple):
 
     def scopes_of(self, subject: str, groups: Collection[str]) -> frozenset[str]:
         """Return the scopes of a person."""
-        names = {subject, *(f"group:{group}" for group in groups)}
+        names = {f"{_GROUP}{group}" for group in groups}
+        if not subject.startswith(_GROUP):  # a subject that looks like a group is none
+            names.add(subject)
         roles = ((OPERATOR, self.operators), (TASKS, self.task_workers))
         return frozenset(scope for scope, people in roles if not people.isdisjoint(names))
 

@@ -1,14 +1,16 @@
 """The inbox: of several people one has a task, and what is handed in fits what was asked for."""
 
+import json
 import time
 
 import pytest
+from tests.support.executions import make_execution
 from tests.support.flaws import flaws_of
 from tests.support.opened import Blocking, open_ledger
 from tests.support.tasks import add_task
 
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
-from skillwire.executions.tasks import Inbox, holder_of, read_task
+from skillwire.executions.tasks import Inbox, given_inputs, holder_of, read_task
 from skillwire.model.execution import ExecutionStatus, Moment
 
 
@@ -159,3 +161,13 @@ def test_what_is_no_task_for_people_is_none_of_the_inbox(ann):
 def test_a_name_is_a_short_text_of_one_line(name, clock):
     with pytest.raises(UsageError):
         Blocking(Inbox(open_ledger().wrapped, name, clock))
+
+
+def test_inputs_are_listed_in_the_order_of_their_declaration():
+    about = {"inputs": {"order": "The number.", "item": "", "gone": "Not given."}}
+    task = make_execution(0.0, inputs=b'{"extra":1,"item":"mug","order":"A-1"}', task=json.dumps(about).encode())
+    assert given_inputs(task, read_task(task)) == [
+        ("order", "A-1", "The number."),
+        ("item", "mug", ""),
+        ("extra", 1, ""),
+    ]

@@ -10,6 +10,7 @@ from skillwire.folder.executors import (
     check_result,
     check_upstream_url,
     fill,
+    fill_title,
     point,
     upstream_origin,
 )
@@ -343,3 +344,51 @@ def test_a_published_skill_keeps_it(write, said):
     assert outcome.skill.action is not None
     assert (outcome.skill.action.health is None) == (not said)
     assert unpack_skill(pack_skill(outcome.skill)) == outcome.skill
+
+
+TASK = """kind = "action"
+[inputs.quantity]
+type = "integer"
+default = 1
+[inputs.item]
+[executor]
+kind = "human"
+"""
+
+
+@pytest.mark.parametrize(
+    ("title", "message", "fix"),
+    [
+        ("Pick {quantity} of {order}", "{order} in title is no input", "quantity, item"),
+        ("Pick {quantity", "a brace", "{order}"),
+        ("Pick {{item}}", "a brace", "{order}"),
+        ("Pick {item.__class__}", "a brace", "{order}"),
+        ("Pick {quantity:>9}", "a brace", "{order}"),
+        ("Pick {item!r}", "a brace", "{order}"),
+        ("", "of one line", None),
+        ("a\\nb", "of one line", None),
+        ("x" * 121, "of one line", None),
+    ],
+)
+def test_a_title_names_inputs_alone(title, message, fix):
+    manifest, [flaw] = read_manifest(f'{TASK}title = "{title}"\n'.encode())
+    assert message in flaw.message
+    assert flaw.place
+    assert flaw.place.line == 8
+    assert fix is None or (flaw.fix and fix in flaw.fix)
+    assert "title" not in (manifest.executor or {}) or "no input" in message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "title"),
+    [
+        ({"quantity": 3, "item": "blue mug"}, "Pick 3 of blue mug"),
+        ({"quantity": None}, "Pick \u2013 of \u2013"),
+        ({"quantity": True, "item": ["a", "b"]}, 'Pick true of ["a", "b"]'),
+        ({"quantity": 1, "item": " a\n{quantity}\tb "}, "Pick 1 of a {quantity} b"),
+        ({"quantity": 1, "item": "x" * 1000}, f"Pick 1 of {'x' * 39}…"),
+        ({"quantity": 1, "item": "\n"}, "Pick 1 of \u2013"),
+    ],
+)
+def test_a_title_is_filled_in_one_line_with_short_values(inputs, title):
+    assert fill_title("Pick {quantity} of {item}", inputs) == title

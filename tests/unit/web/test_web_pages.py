@@ -13,7 +13,9 @@ from tests.support.eventually import PATIENCE
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
+from skillwire.model.branding import Branding, read_logo
 from skillwire.server import create_app
+from skillwire.server.configuration import ServerConfiguration
 from skillwire.web.markdown import render_markdown
 
 HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}
@@ -433,3 +435,67 @@ async def test_an_action_says_first_how_it_is_called(client):
     assert "/forecast city=...</code>" in page
     assert "<td><code>city</code></td><td>string</td><td>yes</td><td>Where &lt;it&gt; is.</td>" in page
     assert "skillwire call" not in notes
+
+
+async def test_a_search_marks_what_matches_and_escapes_it(folder, client):
+    write_skill(folder, "img", {"references/img.md": "x"}, description="<img> & <b>IMG</b> it.")
+    page = (await client.request("/?q=img", HTML)).body.decode()
+    assert "<mark>img</mark></a>" in page
+    assert "&lt;<mark>img</mark>&gt; &amp; &lt;b&gt;<mark>IMG</mark>&lt;/b&gt; it." in page
+    assert "In its files:" not in page
+    found = (await client.request("/?q=pixel", HTML)).body.decode()
+    assert "<span>In its files:</span>" in found
+    assert "<mark>pixel</mark>" in found
+
+
+@pytest.mark.parametrize("part", ["", "hits"])
+@pytest.mark.parametrize(
+    ("query", "text", "url"),
+    [
+        ("notse", "No skill has “notse”. These match", "?q=notes"),
+        ("noettes", "Did you mean", "?q=notes"),
+        ("secret-plas", "No skill matches.", "./"),
+    ],
+)
+async def test_other_spellings_are_proposed_and_none_of_a_private_skill(client, part, query, text, url):
+    page = (await client.request(f"/{part}?q={query}", HTML)).body.decode()
+    assert text in page
+    assert f'href="{url}"' in page
+    assert "plans" not in page
+
+
+async def test_a_list_can_be_sorted_by_what_the_site_knows(client):
+    page = (await client.request("/?q=reads+it+or+does&order=name", HTML)).body.decode()
+    assert "Recently updated" not in page
+    assert (await client.request("/?order=downloads", HTML)).status == 200
+    assert 'name="order"' not in (await client.request("/?order=x", HTML)).body.decode()
+
+
+LOGO = read_logo(b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+
+
+async def test_a_site_has_the_words_and_the_picture_of_its_operator(serve):
+    intro = "By **us**. [docs](https://docs.example) [x](javascript:alert(1)) <script>alert(1)</script>"
+    brand = Branding("Tools <of> us", intro, LOGO, "help@example.com", ("tools", "secret-plans", "none"))
+    client = serve(configuration=ServerConfiguration(site=brand))
+    page = (await client.request("/", HTML)).body.decode()
+    for text in (
+        "<title>Tools &lt;of&gt; us</title>",
+        "<h1>Tools &lt;of&gt; us</h1>",
+        "<strong>us</strong>",
+        'href="https://docs.example"',
+        f'src="./assets/{LOGO.name}"',
+        'href="mailto:help@example.com"',
+        '<a href="./skills/tools">tools</a>',
+    ):
+        assert text in page, text
+    assert 'href="javascript' not in page
+    assert "<script>alert" not in page
+    assert "secret-plans" not in page
+    assert 'id="featured"' not in (await client.request("/?q=tools", HTML)).body.decode()
+    assert f"../assets/{LOGO.name}" in (await client.request("/skills/tools", HTML)).body.decode()
+    logo = await client.request(f"/assets/{LOGO.name}", HTML)
+    assert (logo.status, logo.body, logo.fields["content-type"]) == (200, LOGO.content, "image/svg+xml")
+    assert logo.fields["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    assert logo.fields["x-content-type-options"] == "nosniff"
+    assert (await serve().request(f"/assets/{LOGO.name}", HTML)).status == 404

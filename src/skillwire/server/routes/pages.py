@@ -160,8 +160,8 @@ class SkillPages:
     async def _asset(self, context: RequestContext) -> ASGIApp:
         name, logo = context.parameters["asset"], context.branding.logo
         if logo is not None and name == logo.name:
-            own = {"Content-Type": logo.media_type, "Content-Security-Policy": LOGO_POLICY}
-            return BytesResponse(HTTPStatus.OK, logo.content, encode_fields(ASSET_FIELDS, own))
+            own = {**ASSET_FIELDS, "Content-Type": logo.media_type, "Content-Security-Policy": LOGO_POLICY}
+            return BytesResponse(HTTPStatus.OK, logo.content, encode_fields(own))
         asset = (await asyncio.to_thread(assets)).get(name)
         if asset is None:
             return await self.notice("absent", context)

@@ -1,6 +1,7 @@
 """The search index: what is found, in which order, narrowed and counted, as the skills change."""
 
 import gc
+from dataclasses import replace
 
 import pytest
 from tests.support.catalogs import make_skill
@@ -230,3 +231,73 @@ def test_a_brief_search_that_takes_too_long_is_given_up(shelf):
     assert shelf.now.readers[1].find_briefly(words, seconds=-1) is None
     assert len(shelf.now.readers[1].find_briefly(words, seconds=30)) == 500
     assert shelf.now.search(SearchQuery("alpha")).total == 500
+
+
+def hits(explanation, name):
+    return {column: [text for text, is_hit in pieces if is_hit] for column, pieces in explanation.matches[name].items()}
+
+
+def test_a_hit_is_explained_by_the_words_that_match_and_where(shelf):
+    shelf.put(skill("csv-profile", "Profiles CSV files.", "scripts/profile.py", metadata={"tags": "Tables"}))
+    found = shelf.now.explain("profiling csv table", ["csv-profile", "unknown"])
+    assert hits(found, "csv-profile") == {
+        "name": ["csv", "profile"],
+        "tags": ["Tables"],
+        "description": ["Profiles", "CSV"],
+        "files": ["profile"],
+    }
+    assert found.corrections == {}
+    assert shelf.now.explain("", ["csv-profile"]).matches == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "corrections"),
+    [
+        ("comitting ", {"comitting": "committing"}),
+        ("commiting", {}),
+        ("cvs files", {"cvs": "csv"}),
+        ("csv", {}),
+        ("zzz", {}),
+    ],
+)
+def test_a_word_that_no_skill_has_is_named_with_the_one_that_was_looked_for(shelf, text, corrections):
+    shelf.put(skill("git", "Helps with committing."), skill("csv-profile", "Profiles files."))
+    page = shelf.now.search(SearchQuery(text))
+    assert shelf.now.explain(text, page.names).corrections == corrections
+    assert bool(page.names) is (text != "zzz")
+
+
+def test_words_two_letters_away_and_names_are_proposed(shelf):
+    shelf.put(skill("warehouse-pickup", "Picks items."), skill("invoice", "Writes an invoice."))
+    assert shelf.now.suggest("wharehuose") == ["warehouse"]
+    assert shelf.now.suggest("warehous picup")[0] == "warehouse pickup" or "warehouse-pickup" in shelf.now.suggest(
+        "warehouse picup"
+    )
+    assert shelf.now.suggest("quite different") == []
+
+
+def test_no_word_of_a_skill_that_is_gone_is_proposed(shelf):
+    kept = shelf.put(skill("open", "Nothing."), skill("plans", "About skunkworks."))
+    now = shelf.put(removed=["plans"])
+    assert kept.suggest("skumkworts") == ["skunkworks"]
+    assert now.suggest("skumkworts") == []
+    assert now.explain("skunkwork", now.search(SearchQuery("skunkwork")).names).corrections == {}
+
+
+def test_an_order_is_kept_from_page_to_page(shelf):
+    names = [f"tool-{letter}" for letter in "abcdef"]
+    shelf.put(*(skill(name, "A tool.") for name in names))
+    values = {"tool-c": 9.0, "tool-e": 5.0}
+    wanted = ["tool-c", "tool-e", "tool-a", "tool-b", "tool-d", "tool-f"]
+    for text in ("", "tool"):
+        query, found = SearchQuery(text, limit=2, order="downloads"), []
+        while True:
+            page = shelf.now.search(query, values)
+            found += page.names
+            if page.next is None:
+                break
+            query = replace(query, after=page.next)
+        assert found == wanted
+    assert shelf.find("tool", order="name") == tuple(names)
+    with pytest.raises(UsageError, match="CURSOR"):
+        shelf.find("tool", order="name", after=shelf.now.search(SearchQuery("tool", limit=2)).next)

@@ -16,8 +16,11 @@ from tests.support.registry_site import RegistrySite
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.registry.accounts import read_session_name
+from skillwire.server import create_app
 from skillwire.server.auth.oauth import BearerTokens, OidcSignIn
-from skillwire.server.configuration import Credentials, Grants, OAuth2Settings, ServerConfiguration
+from skillwire.server.configuration import ConsoleRoles, Credentials, Grants, OAuth2Settings, ServerConfiguration
+from skillwire.server.console_request import ConsoleRequest
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse
 
@@ -935,3 +938,99 @@ class TestPages:
         assert "this session" in (await browser.get("/account")).body.decode()
         assert (await browser.act(f"/account/tokens/{token.token_id}/revoke")).status == 303
         assert (await browser.get("/account")).status == 303
+
+
+class TestConsole:
+    """A server without accounts: people at the issuer open its console."""
+
+    @pytest.fixture
+    async def site(self, tmp_path, monkeypatch, issuer):
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+        configuration = ServerConfiguration(
+            grants=Grants(subjects={"reader": frozenset({"notes"})}),
+            console=ConsoleRoles(frozenset({"42", "group:platform"}), frozenset({"group:desk"})),
+        )
+        application = create_app([], blobs=tmp_path / "blobs", access_log=False, configuration=configuration)
+        application.services.authentication.sign_in = make_sign_in(issuer)
+        yield application
+        await application.services.authentication.close()
+
+    async def sign_in(self, site, issuer, following="", **claims):
+        issuer.claims, browser = claims, Browser(site)
+        begun = await browser.get(f"/account/sign-in?{urlencode({'next': following})}")
+        visit = Visit(begun.fields["location"], begun.fields["set-cookie"])
+        assert visit.query["code_challenge_method"] == "S256"
+        issuer.nonce = visit.query["nonce"]
+        return browser, await browser.get(visit.answer(), {"sec-fetch-site": "cross-site"})
+
+    @pytest.mark.parametrize(
+        ("claims", "shown"),
+        [
+            ({"sub": "42", "preferred_username": "ann"}, ("executions", "Executions")),
+            ({"sub": "43", "groups": ["platform"]}, ("executions", "Executions")),
+            ({"sub": "44", "roles": ["x", "desk", 7], "preferred_username": "tom"}, ("inbox", "Your executions")),
+            ({"sub": "45", "groups": "platform"}, ("executions", "Your executions")),
+            ({"sub": "group:platform", "nickname": "max"}, ("executions", "Your executions")),
+        ],
+    )
+    async def test_the_configuration_says_what_a_person_sees(self, site, issuer, claims, shown):
+        first, title = shown
+        has_inbox = first == "inbox" or title == "Executions"
+        browser, answer = await self.sign_in(site, issuer, **claims)
+        assert f'content="0; url=../../{first}"' in answer.body.decode()
+        page = (await browser.get("/executions")).body.decode()
+        assert f"<h1>{title}</h1>" in page
+        assert ("/inbox" in page) is has_inbox
+        assert "group:platform" not in page
+        assert (await browser.get("/inbox")).status == (200 if has_inbox else 403)
+
+    async def test_a_person_sees_what_their_access_tokens_called_and_is_one_in_each_session(self, site, issuer):
+        seen = []
+        for _ in range(2):
+            browser, _answer = await self.sign_in(site, issuer, sub="45", preferred_username="eve")
+            scope: Any = {"headers": [(b"cookie", "; ".join(f"{k}={v}" for k, v in browser.cookies.items()).encode())]}
+            scope |= {"type": "http", "scheme": "http", "root_path": "", "server": None, "path": "/", "method": "GET"}
+            session = await site.services.console.sessions.find(scope)
+            request = ConsoleRequest("/", scope, None, None, None, session)
+            assert request.caller == f"principal {ISSUER}#45"
+            seen.append((request.name, request.worker))
+        assert seen[0] == seen[1]
+        assert re.fullmatch(r"human:eve#[a-z2-7]{16}", seen[0][1])
+        other, _answer = await self.sign_in(site, issuer, sub="46", preferred_username="eve")
+        assert other.cookies
+
+    async def test_only_people_who_are_named_are_let_in_where_that_is_set(self, site, issuer):
+        site.services.authentication.sign_in = make_sign_in(issuer, sign_in="linked")
+        browser, answer = await self.sign_in(site, issuer, sub="45")
+        assert (answer.status, browser.cookies) == (403, {})
+        assert f"45 at {ISSUER}" in unescape(answer.body.decode())
+        for subject in ("42", "reader"):
+            browser, answer = await self.sign_in(site, issuer, sub=subject)
+            assert answer.status == 200
+        assert (await browser.get("/account/new")).fields["location"] == "/login"
+
+    @pytest.mark.parametrize("elsewhere", ["https://evil.example", "//evil.example", "/\\evil.example"])
+    async def test_signing_in_leads_nowhere_else(self, site, issuer, elsewhere):
+        _, answer = await self.sign_in(site, issuer, elsewhere)
+        assert "evil" not in answer.body.decode()
+
+    async def test_signing_out_ends_the_session(self, site, issuer):
+        browser, _ = await self.sign_in(site, issuer, "/inbox", sub="42")
+        cookies = dict(browser.cookies)
+        assert (await browser.act("/logout")).fields["location"] == "/login"
+        browser.cookies = cookies
+        assert (await browser.get("/executions")).fields["location"].startswith("/login")
+
+    async def test_the_login_page_offers_it(self, site):
+        page = (await Browser(site).get("/login?next=/inbox")).body.decode()
+        assert "Sign in with issuer.example" in page
+        assert "account/sign-in?next=/inbox" in unescape(page).replace("%2F", "/")
+
+    async def test_a_key_of_an_account_cannot_name_itself_a_person(self, site, issuer):
+        tokens = site.services.authentication.tokens()
+        name = f"browser sign-in: ann {ISSUER}#42"
+        own = await tokens.issue(name, account="eve")
+        assert read_session_name(own.token) is None
+        assert read_session_name((await tokens.issue(name)).token) == ("ann", f"{ISSUER}#42")
+        _, answer = await self.sign_in(site, issuer, sub="x" * 600)
+        assert (answer.status, "Signing in failed" in answer.body.decode()) == (403, True)

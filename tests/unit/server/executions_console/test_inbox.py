@@ -7,6 +7,7 @@ import pytest
 from tests.support.fake_desk import new_execution
 
 from skillwire import limits
+from skillwire.model.execution import Priority
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 SCHEMA = {
@@ -243,3 +244,47 @@ async def test_a_task_that_says_nothing_of_itself_is_shown_by_its_skill(enter, d
     page = await text(tom, f"/inbox/{which}")
     assert "<h1>ask-somebody</h1>" in page
     assert 'name="field:output"' in page
+
+
+async def test_tasks_are_sorted_by_priority_and_narrowed_by_words(enter, task):
+    tom = await enter("tom", "tasks")
+    low, normal, high, late = (
+        task(title, timeout=timeout, priority=priority)
+        for title, timeout, priority in (
+            ("Pack a lamp", 50, Priority.LOW),
+            ("Pick a mug", 100, Priority.NORMAL),
+            ("Pick a lamp", 900, Priority.HIGH),
+            ("Pick a <b>", 950, Priority.HIGH),
+        )
+    )
+    page = await text(tom, "/inbox")
+    places = [page.index(f"inbox/{one}") for one in (high, late, normal, low)]
+    assert places == sorted(places)
+    assert page.count("High priority") == 2
+    assert "Pick a &lt;b&gt;" in page
+    for query, found in (
+        ("words=LAMP", {low, high}),
+        ("words=lamp+pick", {high}),
+        ("priority=high", {high, late}),
+        ("priority=low&words=mug", set()),
+        ("priority=odd", {low, normal, high, late}),
+        (f"words={'x' * 300}", {low, normal, high, late}),
+    ):
+        page = await text(tom, f"/inbox?{query}")
+        assert {one for one in (low, normal, high, late) if f"inbox/{one}" in page} == found, query
+    page = await text(tom, "/inbox?tray=open&priority=low&words=mug")
+    assert "No task is like that." in page
+    assert 'data-live="./inbox/live?tray=open&amp;words=mug&amp;priority=low"' in page
+
+
+async def test_inputs_are_a_table_in_the_order_of_the_skill(enter, desk):
+    tom = await enter("tom", "tasks")
+    about = {"title": "Pick", "inputs": {"order_id": "The number.", "item": "", "is-fragile": ""}}
+    given = {"more": {"a": 1}, "is-fragile": True, "item": f"mug\n{HOSTILE}", "order_id": 7, "tags": ["a", "b"]}
+    task = desk.put(new_execution("ask", task=about, inputs=given)).execution_id
+    page = await text(tom, f"/inbox/{task}")
+    labels = [page.index(f"<dt>{label}") for label in ("Order id", "Item", "Is fragile", "More", "Tags")]
+    assert labels == sorted(labels)
+    for shown in (">7</dd>", ">Yes</dd>", ">a\nb</dd>", "mug\n&lt;script&gt;", 'aria-label="More as JSON"'):
+        assert shown in page, shown
+    assert "<script>alert" not in page

@@ -69,6 +69,7 @@ class Input:
     required: bool = False
     default: object = None
     schema: Mapping[str, Any] | None = None
+    example: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def _input(table: Fields) -> Input:
     default = table.value("default")
     if required and default is not None:
         table.refuse("FIELD", "what has a default is not required", "default")
-    return Input(input_type, description, required, default, table.table("schema").keep())
+    return Input(input_type, description, required, default, table.table("schema").keep(), table.value("example"))
 
 
 def _executor(table: Fields) -> Mapping[str, Any] | None:

@@ -185,10 +185,12 @@ def access_of(folder: LoadedFolder) -> Access:
 
 
 def _input(name: str, value: Input) -> SharedInput:
-    """Return an input as Skill Sharing has it: a blob is handed over as a text, its id."""
+    """Return an input as Skill Sharing has it: a blob is handed over as a text, its id; an example is in the schema."""
     input_type, schema = value.input_type, value.schema
     if input_type == _BLOB:
         input_type, schema = "string", {**(schema or {}), "pattern": PATTERN}
+    if value.example is not None:
+        schema = {**(schema or {}), "examples": [value.example]}
     return SharedInput(name, input_type, value.description, value.required, value.default, schema)
 
 

@@ -86,6 +86,7 @@ _INPUT: Final[Schema] = {
         description=(_DESCRIPTION, "What to give."),
         required=(_FLAG, "It must be given. Default: `false`."),
         default=({}, "Its value otherwise."),
+        example=({}, "A value to try, for the skill's page; `examples` of its schema."),
         schema=(_TABLE, "A JSON Schema without outside references, for the descriptor."),
     ),
     "not": {"properties": {"required": {"const": True}}, "required": ["required", "default"]},

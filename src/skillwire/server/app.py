@@ -60,6 +60,7 @@ from skillwire.registry.accounts import Accounts
 from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.auth.authentication import Authentication
+from skillwire.server.call_pages import CallPages
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
@@ -346,7 +347,11 @@ def make_services(
         executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service, dht=node
     )
     find, packages = console.sessions.find, parts.packages
-    pages = PackagePages(catalog.blobs, packages, find) if packages else SkillPages(catalog.blobs)
+    calls = CallPages(parts, console.sessions)
+    if packages:
+        pages: SkillPages = PackagePages(catalog.blobs, packages, find, calls=calls)
+    else:
+        pages = SkillPages(catalog.blobs, calls)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.service.ledger),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
@@ -36,6 +37,7 @@ from skillwire.model.execution import (
 )
 from skillwire.model.lan import LanSnapshot
 from skillwire.server.console_request import (
+    ANYONE,
     CallerNames,
     ConsoleRequest,
     Pairs,
@@ -109,6 +111,8 @@ _DOCUMENT: Final = {
 }
 #: Pages without a session; those for people who work the inbox; and those for operators.
 _PUBLIC: Final = frozenset({"log_in", "log_out"})
+#: Pages whose parts a visitor follows without a session, where any client with the ID may.
+_FOLLOWED: Final = frozenset({"show_execution", "send_document"})
 _WORK: Final = frozenset({"list_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"})
 
 
@@ -148,7 +152,11 @@ class ConsolePages:
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
         request = await read_console_request(context, self.sessions, self._base_url, has_lan=self._has_network)
-        if request.session is None and page not in _PUBLIC:
+        execution_id = context.parameters.get("id") or context.path.rpartition("/")[2]
+        if request.session is None and page in _FOLLOWED and await self._is_open(request, execution_id):
+            request = replace(request, frame=request.frame._replace(person=ANYONE))
+            await getattr(self, page)(request, execution_id)
+        elif request.session is None and page not in _PUBLIC:
             if request.path.endswith("/live"):
                 await request.show_notice("gone", HTTPStatus.FORBIDDEN)
             else:
@@ -161,9 +169,14 @@ class ConsolePages:
             await request.show_notice("denied-lan", HTTPStatus.FORBIDDEN)
         else:
             try:
-                await getattr(self, page)(request, context.parameters.get("id") or context.path.rpartition("/")[2])
+                await getattr(self, page)(request, execution_id)
             except RefusedError as error:
                 await request.show_notice(error.notice, error.status)
+
+    async def _is_open(self, request: ConsoleRequest, execution_id: str) -> bool:
+        """Whether a visitor without a session may follow what the page of a skill shows of an execution."""
+        is_part = request.path.rpartition("/")[2] != execution_id
+        return is_part and request.sees(await self._service.ledger.find(execution_id))
 
     async def _show(self, request: ConsoleRequest, make: MakePage, streams: PageStreams | None = None) -> None:
         """Answer with a page; at its path with ``/live``, send its live part whenever that changes."""
@@ -261,6 +274,8 @@ class ConsolePages:
             if execution is None:
                 return await asyncio.to_thread(notice_page, "gone", request.frame), HTTPStatus.NOT_FOUND
             shown = (await self._shown(execution))._replace(notice="" if part else notice)
+            if request.session is None:
+                shown = shown._replace(may_cancel=False)
             return await asyncio.to_thread(execution_page, shown, request.frame, part=part), HTTPStatus.OK
 
         await self._show(request, make)

@@ -98,6 +98,10 @@ class RefusedError(Exception):
         self.notice: Notice = notice
 
 
+#: Stands for a visitor without a session on the parts of an execution that the page of a skill shows.
+ANYONE: Final = SignedInPerson("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleRequest:
     """A request of the console: its path from the root of the site, the frame of its pages, and the session."""
@@ -141,7 +145,8 @@ class ConsoleRequest:
 
     def sees(self, execution: Execution | None) -> bool:
         """Whether the person may see an execution, and cancel it."""
-        return execution is not None and self.session is not None and may_follow(execution, self.session.principal)
+        principal = self.session.principal if self.session else None
+        return execution is not None and may_follow(execution, principal)
 
     def parameter(self, name: str) -> str:
         """Return a parameter of the URL, or an empty text."""
@@ -243,9 +248,9 @@ def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
     return host == asked.get(b"host") or origin == "{0.scheme}://{0.netloc}".format(urlsplit(address))
 
 
-#: Where a person may be redirected to after signing in: a path of the console or of packages, and a query.
+#: Where a person may be redirected to after signing in: a path of the console, of packages or of a call, and a query.
 _FOLLOWING: Final = re.compile(
-    r"/(?:lan|(?:packages|publishers)(?:/[\w.@+-]{1,128}){0,2}|(?:executions|inbox|account)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?",
+    r"/(?:lan|(?:packages|publishers)(?:/[\w.@+-]{1,128}){0,2}(?:/call)?|skills/[a-z0-9-]{1,64}/call|(?:executions|inbox|account)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?",
     re.ASCII,
 )
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import uvloop
 from starlette.exceptions import HTTPException
 
@@ -35,6 +36,7 @@ from skillwire.server.routes.executions import (
     Endpoints,
     InvocationRoute,
     Request,
+    RequestOptions,
     body_credentials,
     match_standard_path,
     read_options,
@@ -53,10 +55,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.executions.callable_skill import CallableSkill
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
+    from skillwire.model.execution import Execution
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
+    from skillwire.protocols.skill_sharing.messages import InvocationRequest
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
@@ -67,6 +72,8 @@ if TYPE_CHECKING:
 _SKILLS_KEPT: Final = 1_000
 #: Seconds between two looks whether another process has made the ledger.
 _LEDGER_LOOK: Final = 2.0
+#: Seconds for which a form without a script waits for the result.
+_FORM_WAIT: Final = 2
 
 
 class Executions:
@@ -200,10 +207,8 @@ class Executions:
     ) -> None:
         scope, send = context.scope, context.send
         acting = match.method.value if match.purpose == "invoke" else "DELETE"
-        if scope["method"] == acting and principal is None and not self._origins.let_in(scope):
-            page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
-            message = f"a page of {ascii(page[:100])[1:-1]} calls skills with a credential only"
-            raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
+        if scope["method"] == acting and principal is None:
+            self._check_page(scope)
         request = Request(scope, principal, body, read_options(scope["headers"]))
         if match.purpose != "invoke":
             await self._route.follow(match, request, context.receive, send)
@@ -215,6 +220,34 @@ class Executions:
             raise not_found(requested_name(match, body.data))
         self.start()
         await self._route.invoke(match, skill, request, send)
+
+    def _check_page(self, scope: Scope) -> None:
+        """Raise TrustError for a request without credentials from a page that may not act."""
+        if not self._origins.let_in(scope):
+            page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
+            message = f"a page of {ascii(page[:100])[1:-1]} calls skills with a credential only"
+            raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
+
+    async def check(self, skill: Skill, principal: Principal | None, scope: Scope) -> CallableSkill:
+        """Return what a form on our page calls. Raises SkillwireError, ProblemError (503) where it may not."""
+        if principal is None:
+            self._check_page(scope)
+        return await self._route.check(skill, principal)
+
+    async def begin(
+        self, skill: Skill, invocation: InvocationRequest, principal: Principal | None, scope: Scope
+    ) -> Execution:
+        """Accept a call of a form on our page, by the same rules as any; return it when it ends, or after a moment.
+
+        Raises SkillwireError, ProblemError.
+        """
+        await self.check(skill, principal, scope)
+        self.start()
+        body = Body(self.bodies, "")
+        body.data = msgspec.json.encode(invocation)
+        asked = RequestOptions("application/json", _FORM_WAIT, None, None, "", "")
+        request = Request(scope, principal, body, asked)
+        return (await self._route.begin(EndpointMatch("invoke", skill.name), skill, request))[0]
 
 
 _FOLLOWED: Final = ("execution", "Prefer", CONDITION)

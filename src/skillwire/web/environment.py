@@ -53,7 +53,8 @@ class SignedInPerson(NamedTuple):
 class Frame(NamedTuple):
     """What every page knows: the site's absolute address, the way to its root, ``./`` or ``../``, and who looks.
 
-    ``is_registry`` is whether the site is a registry, ``brand`` what its operator says of it.
+    ``is_registry`` is whether the site is a registry, ``brand`` what its operator says of it. ``end`` is the ending of
+    the pages of a static site, which may not know its ``address``.
     """
 
     address: str
@@ -61,6 +62,7 @@ class Frame(NamedTuple):
     person: SignedInPerson | None = None
     is_registry: bool = False
     brand: Branding = Branding()
+    end: str = ""
 
 
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:

@@ -52,11 +52,12 @@ class Target(NamedTuple):
 class SkillLinks:
     """The links of one skill's text, as seen from its ``page``; ``raw`` is the folder of its files' bytes.
 
-    Both are paths of the site; ``anchor`` precedes the text's anchors.
+    Both are paths of the site; ``anchor`` precedes the text's anchors, ``end`` is the ending of pages.
     """
 
-    def __init__(self, page: str, raw: str, paths: Collection[str], anchor: str) -> None:
-        self._page = page
+    def __init__(self, page: str, raw: str, paths: Collection[str], anchor: str, end: str = "") -> None:
+        self._page = page.rpartition("/")[2]
+        self._end = end
         self._raw = "../" * page.count("/") + raw
         self._paths = frozenset(paths)
         self._folders = {path[:index] for path in paths for index, letter in enumerate(path) if letter == "/"}
@@ -66,12 +67,12 @@ class SkillLinks:
         """Return the target of a link to ``href``; None to drop the link."""
         if href.startswith("#"):
             return Target(f"#{self._anchor}{quote(unquote(href[1:]).lower())}") if len(href) > 1 else None
-        if href.lower().startswith(_ON_THE_WEB):
+        if is_web_link(href):
             return Target(href, is_external=True)
         path = self._own(href)
         if path in self._paths:
-            return Target(file_url(self._page, path))
-        return Target("#files") if path in self._folders else None
+            return Target(f"{self._page}/files/{quote(path)}{self._end}")
+        return Target(f"{self._page}/files{self._end}") if path in self._folders else None
 
     def picture(self, source: str) -> str | None:
         """Return the URL of a picture of the skill; None when ``source`` is none."""
@@ -89,9 +90,9 @@ class SkillLinks:
         return "/".join(parts)
 
 
-def file_url(page: str, path: str) -> str:
-    """Return the URL of a file's page, relative to the page of its skill."""
-    return f"{page.rpartition('/')[2]}/files/{quote(path)}"
+def is_web_link(text: str) -> bool:
+    """Whether an untrusted text is an address on the web."""
+    return text.lower().startswith(_ON_THE_WEB)
 
 
 #: Before each anchor of a skill's text.

@@ -22,13 +22,14 @@ from skillwire.model.skill import FileContent
 from skillwire.registry.accounts import grantable_scopes
 from skillwire.web.address import short_address
 from skillwire.web.environment import Frame, render
-from skillwire.web.public_pages import SkillAddresses, SkillText, hit, skill_values
+from skillwire.web.public_pages import SkillAddresses, SkillText, add_commands, hit, skill_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from skillwire.model.access import DeviceLogin, Token
     from skillwire.ports import BlobStore
+    from skillwire.web.public_pages import CallPart, Part
 
 _PUBLISHERS: Final = ("publishers", "Publishers")
 #: The picture of downloads: the height of a bar, and how far it is from the next.
@@ -60,7 +61,7 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
     is_latest = version.version == package.latest
     pinned = "" if is_latest else f"@{version.version}"
     commands: tuple[tuple[str, str, str], ...] = (
-        ("skillwire", "With skillwire", f"skillwire add {short_address(address)}/{name}{pinned}"),
+        *add_commands(f"{short_address(address)}/{name}{pinned}"),
         ("npx", "With npx skills", f"npx skills add {address}/@{name}{pinned}"),
         ("clawhub", "With clawhub", f"npx clawhub install {name.name} --registry {address}"),
     )
@@ -73,14 +74,22 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
         (at, version.version),
     )
     artifact = f"api/registry/packages/{name}/{quote(version.version)}/download"
-    return SkillAddresses(at, f"{at}/raw", artifact, crumbs, commands if is_latest else commands[:2])
+    return SkillAddresses(at, f"{at}/raw", artifact, crumbs, commands if is_latest else commands[:-1])
 
 
-def package_page(shown: ShownPackage, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> str:
-    """Return the page as HTML."""
+def package_page(
+    shown: ShownPackage,
+    text: SkillText | None,
+    addresses: SkillAddresses,
+    frame: Frame,
+    *,
+    part: Part = "readme",
+    call: CallPart = None,
+) -> str:
+    """Return a part of the page as HTML."""
     version = shown.version
     values = {
-        **skill_values(version.skill, text, addresses, frame),
+        **skill_values(version.skill, text, addresses, part, call),
         "shown": shown,
         "package": shown.package,
         "release": version,

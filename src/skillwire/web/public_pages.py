@@ -7,11 +7,11 @@ it.
 from __future__ import annotations
 
 import re
-import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -24,22 +24,31 @@ from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.access import Access
 from skillwire.model.package import Status
 from skillwire.model.search import ORDERS, Explanation, SearchPage, SearchQuery
-from skillwire.model.skill import SKILL_MD
+from skillwire.model.skill import SKILL_MD, SKILL_TOML
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, profile_of
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
 from skillwire.web.environment import render, shorten
-from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
+from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, render_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
+    from skillwire.model.digest import Digest
     from skillwire.model.package import Package
     from skillwire.model.skill import Skill, SkillFile
-    from skillwire.ports import BlobStore, SkillSearch
+    from skillwire.ports import SkillSearch
+    from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+    from skillwire.web.call_form import ShownCall, Snippet
     from skillwire.web.environment import Frame
+
+    #: Returns the bytes of a file, or None when they are not there just now.
+    ReadBlob = Callable[[Digest], bytes | None]
+    CallPart = tuple[ShownCall, Sequence[Snippet], Sequence[ParameterDefinition]] | None
+
+Part = Literal["readme", "call", "files", "versions", "security"]
 
 #: What is shown of a description; the skill's page has all of it.
 _DESCRIPTION: Final = 260
@@ -218,7 +227,16 @@ def _label(facet: str, value: str) -> str:
     return _KINDS.get(value, value) if facet == "kind" else value
 
 
-_MANIFEST: Final = "skill.toml"
+#: The parts of a skill's page, each at an address of its own: the end of the path, and the label.
+PARTS: Final[Mapping[Part, str]] = {
+    "readme": "Read me", "call": "Call", "files": "Files", "versions": "Versions", "security": "Security",
+}  # fmt: skip
+#: Agents with a command of their own: as ``add --agent`` names them → as people do.
+_AGENTS: Final = {"claude-code": "Claude Code", "codex": "Codex", "cursor": "Cursor", "github-copilot": "VS Code"}
+#: Keys of a SKILL.md's metadata that hold an address on the web.
+_LINKS: Final = {"repository": "Source", "source": "Source", "homepage": "Home page", "documentation": "Documentation"}
+#: Stands in commands for the address of a static site that does not know it; the script of its pages replaces it.
+UNKNOWN_SITE: Final = "https://this-site.example"
 #: More findings of one kind than this are folded, but for some examples.
 _ALIKE: Final = 10
 _EXAMPLES: Final = 3
@@ -252,23 +270,30 @@ class SkillAddresses(NamedTuple):
     def of(cls, skill: Skill, frame: Frame) -> SkillAddresses:
         """Return those of a skill in the catalog."""
         name, artifact = f"{skill.name}{skill.artifact.extension}", f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
+        address = frame.address or UNKNOWN_SITE
         verified = (
-            f"curl -fsSL -o {name} {frame.address}/{artifact}\n"
-            f'echo "{skill.artifact.digest.hex}  {name}" | sha256sum -c'
+            f'curl -fsSL -o {name} {address}/{artifact}\necho "{skill.artifact.digest.hex}  {name}" | sha256sum -c'
         )
         commands = (
-            ("skillwire", "With skillwire", f"skillwire add {short_address(frame.address)}/{skill.name}"),
-            ("npx", "With npx skills", f"npx skills add {frame.address}/@{skill.name}"),
+            *add_commands(f"{short_address(address)}/{skill.name}"),
+            ("npx", "With npx skills", f"npx skills add {address}/@{skill.name}"),
             ("curl", "By hand, verified", verified),
         )
         page = f"skills/{skill.name}"
         return cls(page, f"{WELL_KNOWN[1:]}/{skill.name}", artifact, (("", "All skills"), (page, skill.name)), commands)
 
 
-def read_text(skill: Skill, addresses: SkillAddresses, blobs: BlobStore) -> SkillText:
+def add_commands(reference: str) -> tuple[tuple[str, str, str], ...]:
+    """Return the commands that add a skill: for the agents that are found, and for single ones."""
+    add = f"skillwire add {reference}"
+    agents = ((name, f"To {title}", f"{add} --agent {name}") for name, title in _AGENTS.items())
+    return ("skillwire", "With skillwire", add), *agents
+
+
+def read_text(skill: Skill, addresses: SkillAddresses, read: ReadBlob, end: str = "") -> SkillText:
     """Read and render what the page shows of a skill's files. May take a second: not for the event loop."""
-    links = SkillLinks(addresses.page, addresses.raw, [file.path for file in skill.files], ANCHOR)
-    data, manifest = _read(skill, SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
+    links = SkillLinks(addresses.page, addresses.raw, [file.path for file in skill.files], ANCHOR, end)
+    data, manifest = _read(skill, SKILL_MD, read), _read(skill, SKILL_TOML, read)
     try:
         body = split_body(data)
     except SkillwireError:  # it was read before it was published; now it is shown as it is
@@ -280,28 +305,46 @@ def read_text(skill: Skill, addresses: SkillAddresses, blobs: BlobStore) -> Skil
     return SkillText(render_markdown(body, links), granted)
 
 
-def skill_page(skill: Skill, text: SkillText, addresses: SkillAddresses, frame: Frame) -> str:
-    """Return the page as HTML."""
-    return render("skill.html", frame, skill_values(skill, text, addresses, frame))
+def skill_page(
+    skill: Skill,
+    text: SkillText,
+    addresses: SkillAddresses,
+    frame: Frame,
+    *,
+    part: Part = "readme",
+    call: CallPart = None,
+) -> str:
+    """Return a part of the page as HTML."""
+    return render("skill.html", frame, skill_values(skill, text, addresses, part, call))
 
 
-def skill_values(skill: Skill, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> dict[str, Any]:
+def skill_values(
+    skill: Skill,
+    text: SkillText | None,
+    addresses: SkillAddresses,
+    part: Part = "readme",
+    call: CallPart = None,
+) -> dict[str, Any]:
     """Return what the template of a skill's page shows; without a text its content stays closed."""
-    inputs = skill.sharing.inputs if skill.sharing is not None else ()
-    given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
+    shown, snippets, inputs = call or (None, (), ())
     is_called = skill.kind == "action" and text is not None
+    facts = skill.metadata or {}
     return {
+        "part": part,
+        "parts": {key: label for key, label in PARTS.items() if key != "call" or is_called},
+        "counts": {"files": len(skill.files), "security": len(skill.findings)},
+        "author": facts.get("author", ""),
+        "links": [(label, facts[key]) for key, label in _LINKS.items() if is_web_link(facts.get(key, ""))],
         "skill": skill,
         "page": addresses,
         "kind": kind_label(skill),
         "text": text,
         "body": Markup(text.body.html if text else ""),  # noqa: S704  # it comes from the sanitiser
         "unseen": "\n".join(text.body.unseen if text else ()),
-        "rows": [{"url": file_url(addresses.page, file.path), "file": file} for file in skill.files],
         "total": sum(file.size for file in skill.files),
-        "call": f"skillwire call {short_address(frame.address)}/{skill.name}{given}" if is_called else "",
+        "call": shown,
+        "snippets": snippets,
         "inputs": inputs,
-        "has_descriptor": skill.sharing is not None and skill.sharing.descriptor is not None,
         "findings": len(skill.findings),
         "groups": _groups(skill),
     }
@@ -321,18 +364,18 @@ def _groups(skill: Skill) -> list[dict[str, Any]]:
     return [{"shown": found[: shown[key]], "folded": found[shown[key] :]} for key, found in alike.items()]
 
 
-def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
+def _read(skill: Skill, path: str, read: ReadBlob) -> bytes:
     """Return a file's bytes; nothing when the skill, or just now the store, does not have it."""
     file = skill.find_file(path)
-    return (blobs.read(file.digest) or b"") if file else b""
+    return (read(file.digest) or b"") if file else b""
 
 
-def file_page(skill: Skill, file: SkillFile, addresses: SkillAddresses, blobs: BlobStore, frame: Frame) -> str:
+def file_page(skill: Skill, file: SkillFile, addresses: SkillAddresses, read: ReadBlob, frame: Frame) -> str:
     """Return the page as HTML. It may take a tenth of a second: not for the event loop."""
     text: str | None = None
     picture = media_type(file.path).startswith("image/")
     if file.size <= limits.PAGE_FILE_BYTES and not picture:
-        text = read_text_file(blobs.read(file.digest) or b"")
+        text = read_text_file(read(file.digest) or b"")
     lines = split_lines(neutralise(text or ""))
     many = len(lines) > limits.PAGE_FILE_LINES
     rows = (
@@ -342,7 +385,7 @@ def file_page(skill: Skill, file: SkillFile, addresses: SkillAddresses, blobs: B
     values: dict[str, Any] = {
         "skill": skill,
         "page": addresses,
-        "canonical": f"{frame.address}/{addresses.page}/files/{quote(file.path)}",
+        "canonical": frame.address and f"{frame.address}/{addresses.page}/files/{quote(file.path)}{frame.end}",
         "file": file,
         "download": f"{addresses.raw}/{quote(file.path)}",
         "file_name": file.path.rpartition("/")[2],

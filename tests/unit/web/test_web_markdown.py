@@ -149,7 +149,7 @@ def test_links_to_the_skills_own_files_lead_to_their_pages():
     assert [link["href"] for link in outline(text).all("a")] == [
         "demo/files/references/a%20guide.md",
         "demo/files/scripts/run.py",
-        "#files",
+        "demo/files",
         "#md-when-to-use",
     ]
 

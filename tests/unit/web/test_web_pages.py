@@ -42,6 +42,7 @@ def folder(tmp_path):
             "skill.toml": '[permissions]\nnetwork = ["https://api.example.com"]\nsecrets = ["EXAMPLE_API_KEY"]\n',
         },
         body=BODY,
+        version="1.0.0\n  author: Ann <b>\n  repository: https://git.example/tools\n  homepage: javascript:alert(1)",
     )
     write_skill(folder, "secret-plans", {"skill.toml": 'access = "private"\n'}, description="Nobody should read this.")
     return folder
@@ -117,15 +118,24 @@ PAGES = {
     "/skills/tools": (
         [
             "skillwire add http://skills.example/tools",
+            "skillwire add http://skills.example/tools --agent claude-code",
             "npx skills add http://skills.example/@tools",
-            "https://api.example.com",
-            "EXAMPLE_API_KEY",
             '<h3 id="md-use">Use</h3>',
             "&lt;script&gt;alert(1)&lt;/script&gt;",
-            'href="tools/files/references/a%20%26%20b.md"',
-            "HIDDEN_IN_FILE",
-            "<code>hidden.py:1</code>",
+            'href="tools/files/scripts/run.py"',
+            'href="../skills/tools" aria-current="page">Read me',
+            "<dt>Author</dt><dd>Ann &lt;b&gt;</dd>",
+            '<dt>Source</dt><dd><a class="external" href="https://git.example/tools" rel="noopener nofollow">',
         ],
+        ["HIDDEN_IN_FILE", ">Call</a>", "javascript:", "<dt>Licence"],
+    ),
+    "/skills/tools/files": (
+        ['href="../../skills/tools/files/references/a%20%26%20b.md"', "10 files", 'aria-current="page">Files'],
+        [],
+    ),
+    "/skills/tools/versions": (["Version 1.0.0", ".well-known/agent-skills/sha256/"], []),
+    "/skills/tools/security": (
+        ["https://api.example.com", "EXAMPLE_API_KEY", "HIDDEN_IN_FILE", "<code>hidden.py:1</code>", "sha256:"],
         ["/hidden.py"],  # the path on this machine
     ),
     f"{FILES}hidden.py": (["<code>pay[U+202E]me</code>"], []),
@@ -151,7 +161,7 @@ async def test_pages_show_what_was_published(client, folder):
         page = answer.body.decode()
         assert answer.status == 200, target
         assert [one for one in shown if one not in page] == [], target
-        assert [one for one in (*hidden, str(folder)) if one in page.replace('files/hidden.py"', "")] == [], target
+        assert [one for one in (*hidden, str(folder)) if one in page] == [], target
 
 
 async def test_errors_have_the_form_of_their_reader(client):
@@ -164,12 +174,14 @@ async def test_errors_have_the_form_of_their_reader(client):
 
 
 async def test_the_commands_and_links_of_a_skill_page_lead_to_its_files(client):
-    page = await text(client, "/skills/tools")
-    digest = re.findall(r"sha256:([0-9a-f]{64})", page)[0]
+    page, files = [await text(client, target) for target in ("/skills/tools", "/skills/tools/files")]
+    digest = re.findall(r"sha256:([0-9a-f]{64})", await text(client, "/skills/tools/security"))[0]
     url = f"http://skills.example/.well-known/agent-skills/sha256/{digest}.tar.gz"
     assert f"curl -fsSL -o tools.tar.gz {url}\n" in page
     assert f"echo &#34;{digest}  tools.tar.gz&#34; | sha256sum -c" in page
-    hrefs = [urljoin("http://skills.example/skills/tools", href) for href in re.findall(r'<td><a href="([^"]+)"', page)]
+    found = re.findall(r'<td><a href="([^"]+)"', files)
+    hrefs = [urljoin("http://skills.example/skills/tools/files", href) for href in found]
+    assert len(hrefs) == 10
     for where in (url, *hrefs):
         assert (await client.get(where.removeprefix("http://skills.example"), HTML)).status == 200
 
@@ -235,7 +247,7 @@ async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, ser
 async def test_more_than_ten_findings_of_one_kind_are_folded_but_for_three(folder, client):
     write_skill(folder, "many", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(11)})
     write_skill(folder, "some", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(10)})
-    many, some = [await text(client, f"/skills/{name}") for name in ("many", "some")]
+    many, some = [await text(client, f"/skills/{name}/security") for name in ("many", "some")]
     assert "<summary>8 more <code>HIDDEN_IN_FILE</code></summary>" in many
     assert many.partition("<summary>8 more")[0].count("<code>hidden-") == 3
     assert many.count("<code>hidden-") == 11
@@ -269,9 +281,10 @@ async def test_what_is_not_there_gets_a_page_of_its_own(client):
     for target in (
         "/skills/none/",
         "/skills/secret-plans/",
-        "/skills/tools/files",
         "/skills/tools/files/",
         "/skills/tools/x",
+        "/skills/tools/call",
+        "/skills/none/files",
         "/skills/Tools",
         "/assets/page.css",
         "/nowhere/at/all",
@@ -429,12 +442,15 @@ async def test_no_page_blocks_the_event_loop(client):
 
 
 @pytest.mark.usefixtures("action")
-async def test_an_action_says_first_how_it_is_called(client):
-    page, notes = [await text(client, f"/skills/{name}") for name in ("forecast", "notes")]
-    assert page.index("skillwire call ") < page.index("skillwire add ")
-    assert "/forecast city=...</code>" in page
-    assert "<td><code>city</code></td><td>string</td><td>yes</td><td>Where &lt;it&gt; is.</td>" in page
-    assert "skillwire call" not in notes
+async def test_a_callable_skill_has_a_part_that_calls_it(client):
+    page, call = [await text(client, f"/skills/{name}") for name in ("forecast", "forecast/call")]
+    assert 'href="../skills/forecast/call">Call</a>' in page
+    assert "skillwire call http://skills.example/forecast city=text</code>" in call
+    assert "<code>city</code>" in call
+    assert "Where &lt;it&gt; is." in call
+    assert "The operator has not granted that this skill runs here." not in call  # nothing is told before who may call
+    assert "Visitors without a key do not call skills on this page." in call
+    assert 'href="../../login?next=/skills/forecast/call"' in call
 
 
 async def test_a_search_marks_what_matches_and_escapes_it(folder, client):

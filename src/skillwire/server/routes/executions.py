@@ -52,7 +52,7 @@ from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import answer_fields, make_body, stream
 from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
-from skillwire.server.problems import READ, Problem, answer_preflight, method_not_allowed
+from skillwire.server.problems import READ, Problem, ProblemError, answer_preflight, method_not_allowed
 from skillwire.server.request_bodies import Body
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.fetch import is_json
@@ -294,22 +294,33 @@ class InvocationRoute:
         if request.method != match.method.value:
             await method_not_allowed(request.method, f"{match.method.value}, OPTIONS").send(send)
             return
-        callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
-        if callable_skill is None:
-            raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
-        if callable_skill.needs_authentication and request.principal is None:
-            raise TrustError("AUTH_REQUIRED", "Authentication is required to invoke this skill")
-        if not await self._granted.look(skill):
-            message = "The operator has not granted that this skill runs here"
-            reason = {"reason": "not_granted", "skill_id": callable_skill.skill_id}
-            await Problem(503, "ENDPOINT_UNREACHABLE", message, reason).send(send)
-            return
-        execution, fields = await self._wait(await self._accept(match, callable_skill, request), request, "")
+        execution, fields = await self.begin(match, skill, request)
         status = 200 if execution.status.is_final else 202
         fields["Location"] = f"{site_of(request.scope, self._base_url)}{EXECUTIONS}/{execution.execution_id}"
         if request.asked.webhook is not None:
             fields["Webhook-Secret"] = await asyncio.to_thread(self._webhook_secret, execution)
         await self._send_execution(status, execution, request, send, fields)
+
+    async def begin(self, match: EndpointMatch, skill: Skill, request: Request) -> tuple[Execution, dict[str, str]]:
+        """Accept a call of a skill that the caller may use, and wait as it asks; return the fields that say so.
+
+        Raises SkillwireError, ProblemError (503) when it is not accepted.
+        """
+        callable_skill = await self.check(skill, request.principal)
+        return await self._wait(await self._accept(match, callable_skill, request), request, "")
+
+    async def check(self, skill: Skill, principal: Principal | None) -> CallableSkill:
+        """Return what is called. Raises ValidationError, TrustError, ProblemError (503) where it cannot be."""
+        callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
+        if callable_skill is None:
+            raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
+        if callable_skill.needs_authentication and principal is None:
+            raise TrustError("AUTH_REQUIRED", "Authentication is required to invoke this skill")
+        if not await self._granted.look(skill):
+            message = "The operator has not granted that this skill runs here"
+            reason = {"reason": "not_granted", "skill_id": callable_skill.skill_id}
+            raise ProblemError(Problem(503, "ENDPOINT_UNREACHABLE", message, reason))
+        return callable_skill
 
     async def _accept(self, match: EndpointMatch, callable_skill: CallableSkill, request: Request) -> Execution:
         """Return the execution of a call, without its inputs; its body is released."""

@@ -30,7 +30,14 @@ from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
 from skillwire.server.problems import READ, ProblemError
 from skillwire.server.responses import Page, Redirect
-from skillwire.server.routes.pages import PAGE_WAIT_SECONDS, SkillPages, listed_page, page_routes
+from skillwire.server.routes.pages import (
+    PAGE_WAIT_SECONDS,
+    STILL_PARTS,
+    SkillPages,
+    call_route,
+    listed_page,
+    page_routes,
+)
 from skillwire.server.routes.registry_requests import moved
 from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.web.address import read_query, single_fields
@@ -53,11 +60,13 @@ if TYPE_CHECKING:
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
+    from skillwire.server.call_pages import CallPages
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.sessions import Session
     from skillwire.web.environment import Frame
+    from skillwire.web.public_pages import CallPart, Part
 
     PageHandler = Callable[[RequestContext, Principal], Awaitable[ASGIApp | None]]
 
@@ -78,8 +87,10 @@ class PackagePages(SkillPages):
         parts: RegistryComponents,
         find_session: Callable[[Scope], Awaitable[Session | None]],
         clock: Callable[[], float] = time.time,
+        *,
+        calls: CallPages | None = None,
     ) -> None:
-        super().__init__(blobs)
+        super().__init__(blobs, calls)
         self._registry = parts.registry
         self._store = parts.registry.store
         self._downloads = parts.downloads
@@ -90,7 +101,7 @@ class PackagePages(SkillPages):
     def routes(self) -> Sequence[Route]:
         """Return the rows of these pages, and those of skills."""
         package, named = "/packages/{namespace}/{package}", ("namespace", "package")
-        found = {
+        found: dict[str, Answer | str] = {
             "200": Answer("A page.", {HTML: TEXT}, (*KEPT, "Content-Security-Policy")),
             "304": "NotModified",
             "404": Answer("There is no such page.", {HTML: TEXT}),
@@ -99,6 +110,10 @@ class PackagePages(SkillPages):
             ("/publishers", self.publishers, "The publishers", found, ("after-name",)),
             ("/publishers/{namespace}", self.publisher, "A publisher", found, ("namespace", "after-name")),
             (package, self.package, "A package, or its version NAME@VERSION", found, (*named, "after-name")),
+            *(
+                (f"{package}/{part}", partial(self.package, part=part), what, found, (*named, "after-name"))
+                for part, what in STILL_PARTS.items()
+            ),
             (f"{package}/diff", self.difference, "The differences of two versions", found, (*named, "from", "to")),
             (f"{package}/files/{{file:path}}", self.version_file, "A file of a version", found, (*named, "file")),
             (f"{package}/raw/{{file:path}}", self.raw, "The bytes of a file", in_parts("*/*"), (*named, "file")),
@@ -107,7 +122,8 @@ class PackagePages(SkillPages):
             (path, self._answering(handler), Operation(summary, answers, (*parameters, CONDITION)))
             for path, handler, summary, answers, parameters in rows
         )
-        return [*described, *super().routes()]
+        call = call_route(f"{package}/call", self._answering(self.call), found, named)
+        return [*described, call, *super().routes()]
 
     async def absent(self, context: RequestContext) -> ASGIApp:
         """Answer where there is no page; ``/NAMESPACE/NAME``, as commands name a package, leads to its page."""
@@ -141,23 +157,43 @@ class PackagePages(SkillPages):
             self._ranked = now, await self._store.rank()
         return self._ranked[1]
 
-    async def _skill(self, context: RequestContext) -> ASGIApp:
+    async def _skill(self, context: RequestContext, part: Part = "readme") -> ASGIApp:
         """Redirect from the page of a skill that is a package to the package's."""
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         skill = revision.catalog.skills.get(context.parameters["skill"]) if revision else None
         package = await self._package_of(skill) if skill else None
         if package is not None:
-            return Redirect(f"/packages/{package.name}", HTTPStatus.SEE_OTHER)
-        return await super()._skill(context)
+            end = "" if part == "readme" else f"/{part}"
+            return Redirect(f"/packages/{package.name}{end}", HTTPStatus.SEE_OTHER)
+        return await super()._skill(context, part)
 
     async def _package_of(self, skill: Skill) -> Package | None:
         return await self._store.package(PackageName(skill.publisher, skill.name))
 
     # --- packages
 
-    async def package(self, context: RequestContext, principal: Principal) -> ASGIApp:
+    async def package(self, context: RequestContext, principal: Principal, part: Part = "readme") -> ASGIApp:
         """Answer with the page of a package at its latest version, or at the one that is named."""
         package, version = await self._find(context, principal)
+        render = await self._rendering(context, principal, package, version)
+        return await self.made(context, partial(render, part=part))
+
+    async def call(self, context: RequestContext, principal: Principal) -> ASGIApp:
+        """Answer with the part of that page which calls the skill."""
+        package, version = await self._find(context, principal)
+        await self._open(principal, package, version)
+        if version.skill.action is None or self._calls is None:
+            raise NotFoundError("SKILL_NOT_FOUND", f"{package.name} is not called")
+        render = await self._rendering(context, principal, package, version)
+        page = f"packages/{package.name}@{quote(version.version)}"
+        return await self._calls.answer(
+            context, version.skill, page, lambda call, frame: render(frame, part="call", call=call)
+        )
+
+    async def _rendering(
+        self, context: RequestContext, principal: Principal, package: Package, version: PackageVersion
+    ) -> Callable[..., str]:
+        """Return what makes a part of a package's page, in a thread."""
         refusal = ""
         try:
             await self._open(principal, package, version)
@@ -178,12 +214,12 @@ class PackagePages(SkillPages):
             refusal=refusal,
         )
 
-        def make(frame: Frame) -> str:
+        def make(frame: Frame, part: Part, call: CallPart = None) -> str:
             addresses = package_addresses(package, version, frame)
             text = None if refusal else self.text_of(version.skill, addresses)
-            return package_page(shown, text, addresses, frame)
+            return package_page(shown, text, addresses, frame, part=part, call=call)
 
-        return await self.made(context, make)
+        return make
 
     async def difference(self, context: RequestContext, principal: Principal) -> ASGIApp:
         """Answer with the differences between the versions ``from`` and ``to``."""
@@ -199,7 +235,7 @@ class PackagePages(SkillPages):
         package, version, file = await self._find_file(context, principal)
 
         def make(frame: Frame) -> str:
-            return file_page(version.skill, file, package_addresses(package, version, frame), self._blobs, frame)
+            return file_page(version.skill, file, package_addresses(package, version, frame), self._blobs.read, frame)
 
         return await self.made(context, make)
 

@@ -32,7 +32,7 @@ from skillwire.web.environment import Frame, notice_page
 from skillwire.web.public_pages import SkillAddresses, file_page, find_skills, list_page, read_text, skill_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from starlette.types import ASGIApp
 
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
+    from skillwire.server.call_pages import CallPages
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
     from skillwire.web.environment import Notice
-    from skillwire.web.public_pages import FoundSkills, SkillText
+    from skillwire.web.public_pages import CallPart, FoundSkills, Part, SkillText
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
@@ -62,8 +63,9 @@ class SkillPages:
 
     is_registry = False
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, calls: CallPages | None = None) -> None:
         self._blobs = blobs
+        self._calls = calls
         self._texts: ByteCache[tuple[Digest, str], SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
         self._texts_lock = threading.Lock()
         self._turn = asyncio.Semaphore(_PAGES_AT_ONCE)
@@ -84,17 +86,22 @@ class SkillPages:
         searched = ("words", *FACETS, "after", CONDITION)
         asset = {"200": Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy")), **absent}
         found, file = {**page, **absent}, ("skill", "file", CONDITION)
+        named = ("skill", CONDITION)
         rows: list[PageRow] = [
             ("/", self.list, Operation("The list of skills", listed, searched)),
             ("/hits", self.list, Operation("The results of a search, for the script of the page", listed, searched)),
             ("/assets/{asset:path}", self._asset, Operation("Styles and scripts", asset, ("asset",))),
             ("/skills/{skill}", self._skill, Operation("A skill", found, ("skill", CONDITION))),
+            *(
+                (f"/skills/{{skill}}/{part}", partial(self._skill, part=part), Operation(what, found, named))
+                for part, what in STILL_PARTS.items()
+            ),
             ("/skills/{skill}/files/{file:path}", self._file, Operation("A file with line numbers", found, file)),
             ("/skills/{rest:path}", self._slash, None),
         ]
         below = Route("/", self._root, "page", answers_preflight=False, loads=False)
         below.path_regex = re.compile("")  # where the site is mounted, without a slash
-        return [below, *page_routes(rows)]
+        return [below, call_route("/skills/{skill}/call", self._call, found, named), *page_routes(rows)]
 
     async def absent(self, context: RequestContext) -> ASGIApp:
         """Answer a browser where there is no page; ``/NAME``, as commands name a skill, leads to its page."""
@@ -112,15 +119,27 @@ class SkillPages:
 
         return await self._page(context, make)
 
-    async def _skill(self, context: RequestContext) -> ASGIApp:
+    async def _skill(self, context: RequestContext, part: Part = "readme") -> ASGIApp:
         def make(revision: Revision, frame: Frame) -> str | None:
             skill = revision.catalog.skills.get(context.parameters["skill"])
             if skill is None:
                 return None
             addresses = SkillAddresses.of(skill, frame)
-            return skill_page(skill, self.text_of(skill, addresses), addresses, frame)
+            return skill_page(skill, self.text_of(skill, addresses), addresses, frame, part=part)
 
         return await self._page(context, make)
+
+    async def _call(self, context: RequestContext) -> ASGIApp:
+        revision = await context.find_revision(PAGE_WAIT_SECONDS)
+        skill = revision.catalog.skills.get(context.parameters["skill"]) if revision else None
+        if skill is None or skill.action is None or self._calls is None:
+            return await self._page(context, lambda *_: None)
+
+        def render(call: CallPart, frame: Frame) -> str:
+            addresses = SkillAddresses.of(skill, frame)
+            return skill_page(skill, self.text_of(skill, addresses), addresses, frame, part="call", call=call)
+
+        return await self._calls.answer(context, skill, f"skills/{skill.name}", render)
 
     def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
         """Return what a page shows of a skill's files; for a thread."""
@@ -128,7 +147,7 @@ class SkillPages:
         with self._texts_lock:
             text = self._texts.get(key)
         if text is None:
-            text = read_text(skill, addresses, self._blobs)
+            text = read_text(skill, addresses, self._blobs.read)
             with self._texts_lock:
                 self._texts.put(key, text, text.size)
         return text
@@ -141,9 +160,9 @@ class SkillPages:
         def make(revision: Revision, frame: Frame) -> str | None:
             skill = revision.catalog.skills.get(name)
             file = skill.find_file(path) if skill else None
-            return (
-                file_page(skill, file, SkillAddresses.of(skill, frame), self._blobs, frame) if skill and file else None
-            )
+            if skill is None or file is None:
+                return None
+            return file_page(skill, file, SkillAddresses.of(skill, frame), self._blobs.read, frame)
 
         return await self._page(context, make)
 
@@ -204,6 +223,22 @@ class SkillPages:
         scope = context.scope
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
         return Frame(context.site, up, is_registry=self.is_registry, brand=context.branding)
+
+
+#: The parts of a skill's page that are the same for each caller, with their summaries.
+STILL_PARTS: Final[Mapping[Part, str]] = {
+    "files": "The files of a skill", "versions": "The versions of a skill", "security": "The findings about a skill",
+}  # fmt: skip
+
+
+def call_route(path: str, handler: Handler, answers: Mapping[str, Answer | str], named: tuple[str, ...]) -> Route:
+    """Return the row of the page that calls a skill."""
+    form = Operation("The form that calls a skill", answers, named)
+    sent = {"303": Answer("The call is accepted."), "422": Answer("The inputs do not fit.", {HTML: TEXT})}
+    posted = Operation("Call a skill by its form", {**answers, **sent}, named)
+    operations = {"get": form, "post": posted}
+    methods = (*READ, "POST")
+    return Route(path, handler, "page", methods=methods, answers_preflight=False, loads=False, describes=operations)
 
 
 PageRow = tuple[str, "Handler", "Operation | None"]

@@ -1,0 +1,190 @@
+"""A call of a skill on its page: the form of its inputs, and the call as commands and programs to copy.
+
+Both start from the example: each input has the first of the ``examples`` in its schema (``example`` in ``skill.toml``),
+and a required one without an example or a default gets a value of its type, so each snippet is complete.
+
+Trust: the names and values of a skill become part of what people paste, so each is quoted for its language.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import UNSET
+
+from skillwire.errors import ValidationError
+from skillwire.executions.task_form import WHOLE, Field, form_of, read_form, text_of
+from skillwire.model.digest import Digest
+from skillwire.protocols.skill_sharing.codec import decode_descriptor
+from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
+from skillwire.protocols.skill_sharing.server import Sharing
+from skillwire.protocols.skill_sharing.validation import input_schema
+from skillwire.web.address import short_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.executions.callable_skill import InputRules
+    from skillwire.model.skill import Skill
+
+_BY_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+_WIDTH: Final = 72
+_INPUTS: Final = "/inputs"
+
+
+class Snippet(NamedTuple):
+    """Lines to copy: a key that is unique on its page, a title, the lines, and what they are."""
+
+    key: str
+    title: str
+    lines: str
+    what: str
+
+
+def describe(skill: Skill, address: str, read: Callable[[Digest], bytes | None]) -> SkillDescriptor:
+    """Return the descriptor of a skill at a site; ``read`` returns the bytes of its file."""
+    described = Sharing({skill.name: skill}, skill.publisher, address).describe(skill.name)
+    if not isinstance(described, Digest):
+        return described
+    return decode_descriptor(read(described) or b"", f"{skill.name}/descriptor.json")
+
+
+def example_inputs(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
+    """Return the inputs of a call to try."""
+    found = {}
+    for one in parameters:
+        schema = one.schema or {}
+        examples, allowed = schema.get("examples"), schema.get("enum")
+        if isinstance(examples, list) and examples:
+            found[one.name] = examples[0]
+        elif one.required and one.default is UNSET:
+            found[one.name] = allowed[0] if isinstance(allowed, list) and allowed else _BY_TYPE.get(one.type, "text")
+    return found
+
+
+def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_mcp: bool) -> list[Snippet]:
+    """Return a call of the skill ``name`` in each language; ``has_mcp`` is whether the site calls skills by MCP."""
+    inputs, reference, endpoint = (
+        example_inputs(descriptor.inputs),
+        f"{short_address(address)}/{name}",
+        descriptor.endpoint,
+    )
+    needs_login = descriptor.auth.type is not AuthType.NONE
+    texts = frozenset(one.name for one in descriptor.inputs if one.type == "string")
+    pairs = "".join(f" {shlex.quote(_pair(key, value, texts))}" for key, value in inputs.items())
+    login = f"skillwire auth login {address}\n" if needs_login else ""
+    snippets = [Snippet("cli", "CLI", f"{login}skillwire call {reference}{pairs}", "that calls it")]
+    request = {"skill_id": descriptor.id, "caller": {"id": "me", "type": "user"}, "inputs": inputs}
+    fields = {"Content-Type": "application/json", "Prefer": "wait=30"}
+    has_body = endpoint.method in {"POST", "PUT"}
+    if has_body:
+        lines = [f"curl -sS -X {endpoint.method} {shlex.quote(endpoint.url)}"]
+        lines += [f"-H {shlex.quote(f'{field}: {value}')}" for field, value in fields.items()]
+        lines += ['-H "Authorization: Bearer $SKILLWIRE_TOKEN"'] if needs_login else []
+        body = shlex.quote(json.dumps(request, ensure_ascii=False))
+        snippets.append(Snippet("curl", "curl", " \\\n  ".join([*lines, f"-d {body}"]), "with curl"))
+    rows = "".join(f"    {key!r}: {value!r},\n" for key, value in inputs.items())
+    written = repr(inputs) if len(repr(inputs)) < _WIDTH else f"{{\n{rows}}}"
+    python = (
+        f"from skillwire import Client\n\ninputs = {written}\n"
+        f"execution = Client().call({reference!r}, inputs)\nprint(execution.check().output)"
+    )
+    snippets.append(Snippet("python", "Python", python, "in Python"))
+    if has_body:
+        headers = json.dumps(fields)[1:-1]
+        headers += ", Authorization: `Bearer ${process.env.SKILLWIRE_TOKEN}`" if needs_login else ""
+        typescript = (
+            f"const response = await fetch({json.dumps(endpoint.url)}, {{\n"
+            f"  method: {json.dumps(endpoint.method)},\n  headers: {{ {headers} }},\n"
+            f"  body: JSON.stringify({json.dumps(request)}),\n}});\n"
+            "const execution = await response.json();\n"
+            'if (execution.status !== "completed") throw new Error(JSON.stringify(execution));\n'
+            "console.log(execution.output);"
+        )
+        snippets.append(Snippet("typescript", "TypeScript", typescript, "in TypeScript"))
+    if has_mcp:
+        server = f"claude mcp add --transport http {name} {address}/mcp"
+        call = {"name": "call_skill", "arguments": {"name": name, "arguments": inputs}}
+        snippets.append(Snippet("mcp", "MCP", server, "that adds the MCP server"))
+        snippets.append(Snippet("mcp-call", "MCP tool call", json.dumps(call, ensure_ascii=False, indent=2), "by MCP"))
+    return snippets
+
+
+def _pair(name: str, value: object, texts: frozenset[str]) -> str:
+    """Return an input as ``skillwire call`` reads it."""
+    if name in texts and isinstance(value, str) and not value.startswith("@"):
+        return f"{name}={value}"
+    return f"{name}{':' if name in texts else ''}={json.dumps(value, ensure_ascii=False)}"
+
+
+def form_of_inputs(parameters: Iterable[ParameterDefinition]) -> tuple[Field, ...]:
+    """Return the fields of a form for these inputs."""
+    properties, required = {}, []
+    for one in parameters:
+        default = {} if one.default is UNSET else {"default": one.default}
+        properties[one.name] = {"description": one.description, **default, **input_schema(one)}
+        required += [one.name] if one.required and not default else []
+    return form_of({"type": "object", "properties": properties, "required": required}) if properties else ()
+
+
+def typed_values(fields: Sequence[Field], inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a person types into each field for ``inputs``; for an input that is not among them its default."""
+    typed = {}
+    for field in fields:
+        value: Any = inputs
+        for key in field.path:
+            value = value.get(key, UNSET) if isinstance(value, dict) else UNSET
+        if value is UNSET:
+            text = field.default or ""
+        elif field.kind == "lines" and isinstance(value, list):
+            text = "\n".join(map(str, value))
+        else:
+            text = json.dumps(value, ensure_ascii=False) if field.kind == "json" else text_of(value)
+        typed[field.name] = text
+    return typed
+
+
+def read_inputs(
+    fields: Sequence[Field], typed: Mapping[str, str], rules: InputRules
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the inputs of a form, and every error with its path below ``/output``, as forms have it."""
+    inputs: Any = {}
+    errors: list[dict[str, Any]] = []
+    good = list(fields)
+    try:
+        inputs = read_form(fields, typed)
+    except ValidationError as error:
+        errors = list(error.details["errors"])  # type: ignore[call-overload]  # see field_mismatch
+        wrong = {one["path"] for one in errors}
+        good = [field for field in fields if field.pointer not in wrong]
+        inputs = read_form(good, {field.name: typed.get(field.name, "") for field in good})
+    if not isinstance(inputs, dict):
+        return {}, [{"path": f"/{WHOLE}", "message": "must be an object"}]
+    try:
+        rules.check(inputs)
+    except ValidationError as error:
+        told = {str(one["path"]) for one in errors}
+        for one in error.details["errors"]:  # type: ignore[attr-defined]  # see callable_skill
+            path = f"/{WHOLE}{str(one['path']).removeprefix(_INPUTS)}"
+            errors += [] if path in told else [{**one, "path": path}]
+    return inputs, errors
+
+
+class ShownCall(NamedTuple):
+    """What the page of a callable skill shows beside its snippets.
+
+    ``form`` has its fields, unless there is a ``refusal``; ``problem`` is why a call was not accepted, ``general`` are
+    errors of no field. ``run`` is the rendered execution, whose changes are at ``live``. ``needs_login``: signing in
+    helps.
+    """
+
+    form: Sequence[Mapping[str, Any]] = ()
+    refusal: str = ""
+    needs_login: bool = False
+    problem: str = ""
+    general: Sequence[str] = ()
+    run: str = ""
+    live: str = ""

@@ -10,10 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skillwire.client.agent_tools import tools
     from skillwire.client.api import AsyncClient
     from skillwire.client.calls import PreparedCall
     from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
     from skillwire.client.sync import Client
+    from skillwire.client.watch import CallEvent
     from skillwire.errors import (
         ConflictError,
         DecodeError,
@@ -42,10 +44,12 @@ if TYPE_CHECKING:
 
 #: Module → the public names that it defines.
 _HOMES = {
+    "client.agent_tools": "tools",
     "client.api": "AsyncClient",
     "client.calls": "PreparedCall",
     "client.skill": "AsyncRemoteSkill RemoteSkill",
     "client.sync": "Client",
+    "client.watch": "CallEvent",
     "errors": "ConflictError DecodeError ExecutionError FetchError NotFoundError PendingError SkillwireError"
     " SourceLocation StorageError TrustError UsageError ValidationError",
     "executions.webhooks": "verify_webhook",
@@ -64,6 +68,7 @@ __all__ = [
     "AsyncClient",
     "AsyncRemoteSkill",
     "CallContext",
+    "CallEvent",
     "Client",
     "ConflictError",
     "DecodeError",
@@ -95,6 +100,7 @@ __all__ = [
     "ValidationError",
     "Verification",
     "__version__",
+    "tools",
     "verify_webhook",
 ]
 

@@ -486,9 +486,9 @@ CODES: dict[str, CodeInfo] = {
         "The same call was sent a moment ago without a confirmation. It is sent again under its key, so that it is "
         "executed once.",
         "To execute it once more, pass --idempotency-key with a text of your own.", exit_code=None),
-    "OUTPUT_DIFFERS": CodeInfo("The output does not match the descriptor",
-        "The skill returned a value that its own output schema does not allow.",
-        "Check the output before you use it, and report it to the provider.", exit_code=None),
+    "OUTPUT_DIFFERS": CodeInfo("The output does not match its description",
+        "The skill returned a value that its own output schema, or the type that the program asked for, refuses.",
+        "Check the output before you use it, and report it to the provider."),
     "EXECUTION_FAILED": CodeInfo("The execution failed",
         "The skill or one of its dependencies failed; the message and details give the reason.",
         "Correct the inputs if they are the reason; otherwise ask the provider.", exit_code=8),

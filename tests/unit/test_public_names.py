@@ -14,6 +14,7 @@ def test_public_names():
         "AsyncClient",
         "AsyncRemoteSkill",
         "CallContext",
+        "CallEvent",
         "Client",
         "ConflictError",
         "DecodeError",
@@ -45,9 +46,10 @@ def test_public_names():
         "ValidationError",
         "Verification",
         "__version__",
+        "tools",
         "verify_webhook",
     ]
-    assert len(dir(skillwire)) <= 35
+    assert len(dir(skillwire)) <= 37
 
 
 def test_the_other_names_are_in_modules_of_their_own():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from skillwire.client.lan import AsyncLan
 from skillwire.client.registry import AsyncRemoteRegistry
@@ -11,8 +11,10 @@ from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
+from skillwire.client.watch import AsyncCallWatch
+from skillwire.model.typed_output import check_type
 from skillwire.resolver.lockfile import Verification, remove, verify
-from skillwire.resolver.references import endpoint_url, lan_capability
+from skillwire.resolver.references import endpoint_url
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.which import Resolution
+
+T = TypeVar("T")
 
 
 @documented_by(Client)
@@ -171,20 +175,54 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def revoke_trust(self, origin: str, *, dry_run: bool = False) -> list[str]:
         return await self._runner.run(self._session.revoke_trust(origin, dry_run=dry_run))
 
+    @overload
     async def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        into: None = None,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution: ...
+
+    @overload
+    async def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        into: type[T],
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> T: ...
+
+    async def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        into: type[T] | None = None,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution | T:
+        if into is not None:
+            check_type(into)
+        flow = self._session.call_reference(reference, inputs or {}, options, use_unverified=use_unverified)
+        execution = await self._runner.run(flow)
+        return execution if into is None else execution.output_as(into)
+
+    def watch(
         self,
         reference: str,
         inputs: Mapping[str, Any] | None = None,
         *,
         use_unverified: bool | None = None,
         **options: Unpack[CallArguments],
-    ) -> RemoteExecution:
-        if (capability := lan_capability(reference)) is not None:
-            return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        limit = TimeLimit(options.get("timeout"))
-        skill = await self.show(reference, timeout=limit.seconds)
-        options["timeout"] = limit.left()
-        return await skill.call(inputs, **options)
+    ) -> AsyncCallWatch:
+        return AsyncCallWatch(
+            self._runner, self._session, reference, inputs or {}, options, use_unverified=use_unverified
+        )
 
     async def execution(self, execution: str) -> RemoteExecution:
         return await self._runner.run(self._session.calls.status(execution))

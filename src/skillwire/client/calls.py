@@ -235,6 +235,13 @@ class Calls:
         follower = yield from self._resume(text)
         return (yield from follower.look_once())
 
+    def follower(self, execution: RemoteExecution) -> Flow[ExecutionFollower]:
+        """Return what follows an accepted execution change by change; its status is asked once, for its ``ETag``."""
+        follower = yield from self._resume(execution.status_url or execution.execution_id or "")
+        follower.execution = execution
+        yield from follower.look_once()
+        return follower
+
     def wait(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
         """Return an execution when it has ended, or after ``timeout`` seconds."""
         end = self._clock() + (limits.CALL_WAIT_SECONDS if timeout is None else timeout)

@@ -35,7 +35,7 @@ from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.plan import (
     InstallPolicy,
 )
-from skillwire.resolver.references import parse_reference, parse_source, reference_to
+from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, seconds_of_age
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
@@ -269,6 +269,30 @@ class ClientSession(InstallFlows):
 
             return endpoint_calls.call(skill, inputs, self.context, options)
         return self.calls.call(skill, descriptor, inputs, **options)
+
+    def call_reference(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any],
+        options: CallArguments,
+        *,
+        use_unverified: bool | None = None,
+        is_followed: bool = False,
+    ) -> Flow[RemoteExecution]:
+        """Call the skill that ``reference`` names; all requests end within the timeout of ``options``.
+
+        An execution that ``is_followed`` is returned when it was accepted, except by an endpoint of the Skills
+        Protocol, which answers at the end.
+        """
+        limit = TimeLimit(options.get("timeout"))
+        options = {**options, "wait": False} if is_followed else options
+        if (capability := lan_capability(reference)) is not None:
+            return (yield from self.call_capability(capability, inputs, options, use_unverified=use_unverified))
+        ref = yield from limit_time(self.resolve_one(reference), limit.seconds)
+        descriptor = None if ref.rpc is not None else (yield from limit_time(self.describe(ref), limit.left()))
+        if is_followed and descriptor is None:
+            options = {**options, "wait": True}
+        return (yield from self.call(ref, descriptor, inputs, {**options, "timeout": limit.left()}))
 
     def call_capability(
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None

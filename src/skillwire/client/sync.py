@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
-from skillwire.resolver.references import endpoint_url, lan_capability
+from skillwire.resolver.references import endpoint_url
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skillwire.client.lan import Lan
     from skillwire.client.registry import RemoteRegistry
     from skillwire.client.rpc import RpcSkills
+    from skillwire.client.watch import CallWatch
     from skillwire.errors import SkillwireError
     from skillwire.folder.review import SkillReview
     from skillwire.model.execution import RemoteExecution
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.which import Resolution
+
+T = TypeVar("T")
 
 
 class Client(ClientBase[SyncRunner]):
@@ -300,14 +303,37 @@ class Client(ClientBase[SyncRunner]):
         """
         return self._runner.run(self._session.revoke_trust(origin, dry_run=dry_run))
 
+    @overload
     def call(
         self,
         reference: str,
         inputs: Mapping[str, Any] | None = None,
         *,
+        into: None = None,
         use_unverified: bool | None = None,
         **options: Unpack[CallArguments],
-    ) -> RemoteExecution:
+    ) -> RemoteExecution: ...
+
+    @overload
+    def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        into: type[T],
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> T: ...
+
+    def call(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        into: type[T] | None = None,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution | T:
         """Call the skill that ``reference`` names; return its execution, which may have failed.
 
         The descriptor is checked first, then the inputs; nothing is sent when either is wrong. After a network failure
@@ -327,20 +353,42 @@ class Client(ClientBase[SyncRunner]):
             caller_type: what the caller is: ``user``, ``service``, ``ifay``.
             consent: agree to use the credential of the endpoint's origin, where that is not the reference's.
             on_change: called with the execution when it was accepted, and at each new status.
+            into: a type, such as a dataclass, a ``TypedDict``, a ``msgspec.Struct`` or a model of Pydantic: the output
+                is returned as a value of it in place of the execution, and raised as an error if the call failed.
             use_unverified: with ``lan:``, use a skill whose key is not certified; by default as the settings say.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,
-                ``DESCRIPTOR``. TrustError: ``ENDPOINT_FOREIGN`` without consent.
+                ``DESCRIPTOR``; ``OUTPUT_DIFFERS`` where ``into`` is another type. ExecutionError, PendingError: with
+                ``into``, it has not completed. TrustError: ``ENDPOINT_FOREIGN`` without consent.
             FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and errors of network and provider.
                 Otherwise as :meth:`show`.
         """
-        if (capability := lan_capability(reference)) is not None:
-            return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        limit = TimeLimit(options.get("timeout"))
-        skill = self.show(reference, timeout=limit.seconds)
-        options["timeout"] = limit.left()
-        return skill.call(inputs, **options)
+        if into is not None:
+            from skillwire.model.typed_output import check_type  # noqa: PLC0415  # installing does without
+
+            check_type(into)
+        flow = self._session.call_reference(reference, inputs or {}, options, use_unverified=use_unverified)
+        execution = self._runner.run(flow)
+        return execution if into is None else execution.output_as(into)
+
+    def watch(
+        self,
+        reference: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> CallWatch:
+        """Call a skill, and return an iterator of what happens to the call, until its execution has ended.
+
+        The iterator's ``execution`` is the latest state. ``close``, or the end of a ``with`` block, stops waiting and
+        sends nothing; ``close`` returns whether the execution goes on at its provider, as ``goes_on`` does. Events also
+        end after ``timeout`` seconds. Arguments and errors are those of :meth:`call`; each event may raise them.
+        """
+        from skillwire.client.watch import CallWatch  # noqa: PLC0415  # installing does without
+
+        return CallWatch(self._runner, self._session, reference, inputs or {}, options, use_unverified=use_unverified)
 
     def execution(self, execution: str) -> RemoteExecution:
         """Return an execution's status and output, by its id, when it was called here, or its status URL.

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from skillwire import limits
 from skillwire.errors import ExecutionError, NotFoundError, PendingError, SourceLocation, ValidationError
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skillwire.model.skill import ExecutorKind, Permissions, Skill
+
+T = TypeVar("T")
 
 
 class ExecutionStatus(StrEnum):
@@ -556,6 +558,18 @@ class RemoteExecution:
         message = self.error.message if self.error is not None else "the provider does not say why"
         fix = None if self.error is None else _FIXES.get(self.error.reason or "")
         raise ExecutionError(code, message, place=place, fix=fix, details=self._facts())
+
+    def output_as(self, into: type[T]) -> T:
+        """Return the output of a completed execution as a value of the type ``into``, such as a dataclass.
+
+        Raises:
+            ValidationError: ``OUTPUT_DIFFERS`` with the place in the output. UsageError: ``USAGE`` for another type.
+                Otherwise as :meth:`check`.
+        """
+        from skillwire.model.typed_output import check_type, convert_output  # noqa: PLC0415  # installing does without
+
+        check_type(into)
+        return convert_output(self.check().output, into, self.status_url or self.reference)
 
     def _facts(self) -> dict[str, object]:
         facts: dict[str, object] = {

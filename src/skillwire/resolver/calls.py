@@ -270,11 +270,16 @@ class ExecutionFollower:
                 elif failure is not None and isinstance(outcome, FetchError):
                     raise self._silent()
                 return (yield from self._complete())
-            if (seconds := min(self._pause(), left)) > 0:
-                yield Sleep(seconds)
-                left = max(end - self._line.now(), 0.0)
-            self._asked = self._line.now()
-            yield from self._poll(min(left, float(limits.CALL_LONG_POLL_SECONDS)), end)
+            yield from self._poll(end)
+        return (yield from self._complete())
+
+    def follow_once(self, seconds: float) -> Flow[RemoteExecution]:
+        """Return it after one more answer of its provider, which may have no change; failures as of ``follow_until``.
+
+        The provider may wait for a change, but not longer than ``seconds``.
+        """
+        if not self.execution.is_final:
+            yield from self._poll(self._line.now() + seconds)
         return (yield from self._complete())
 
     def look_once(self) -> Flow[RemoteExecution]:
@@ -296,8 +301,13 @@ class ExecutionFollower:
         self._take(answer)
         return (yield from self._complete(seconds))
 
-    def _poll(self, wait: float, end: float) -> Flow[None]:
-        etag = self._answer.etag if self._answer is not None else None
+    def _poll(self, end: float) -> Flow[None]:
+        left = end - self._line.now()
+        if (seconds := min(self._pause(), left)) > 0:
+            yield Sleep(seconds)
+            left = max(end - self._line.now(), 0.0)
+        self._asked = self._line.now()
+        wait, etag = min(left, float(limits.CALL_LONG_POLL_SECONDS)), self._answer.etag if self._answer else None
         answer = yield from self._ask(partial(fetch_status, etag=etag, wait=wait), self._url(), end)
         if answer is None:  # no time is left for another attempt
             if (left := end - self._line.now()) > 0:

@@ -43,7 +43,7 @@ def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
         assert inspect.isgeneratorfunction(verb) == inspect.isasyncgenfunction(other)
         assert not inspect.iscoroutinefunction(verb)
         is_awaited = inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other)
-        assert is_awaited or name in {"set_token", "rpc", "registry", "listen"}
+        assert is_awaited or name in {"set_token", "rpc", "registry", "listen", "watch"}
 
 
 @pytest.mark.parametrize(

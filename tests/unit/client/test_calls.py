@@ -1,6 +1,7 @@
 """Calls through the client: what is sent, when it is sent again, what is followed, remembered, and refused."""
 
 import json
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,7 @@ from skillwire.errors import (
 from skillwire.model.credential import Credential
 from skillwire.model.execution import ExecutionStatus
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse, TimeLimit
+from skillwire.wire.exchange import HttpRequest, HttpResponse, Sleep, TimeLimit
 
 ORIGIN = "https://skills.example.com"
 API = f"{ORIGIN}/api"
@@ -958,3 +959,91 @@ async def test_the_asynchronous_client_calls_the_same_way(place):
         assert execution.output == {"high": 31}
         assert (await client.execution("exec-1")).is_completed
     assert len(pauses) >= 2
+
+
+def kinds(events):
+    return [event.kind for event in events]
+
+
+class TestWatching:
+    def test_each_change_is_an_event_and_the_last_has_the_output(self, place):
+        running = told("running", headers={"etag": '"1"'})
+        place.accepts(ACCEPTED, running, http("", 304), told("completed"))
+        place.publisher.reply("GET", RESULT, told("completed", output={"high": 31}))
+        events = list(place.client.watch(NAME, {"city": "Bern"}))
+        assert kinds(events) == ["accepted", "waiting", "running", "waiting", "completed"]
+        assert events[-1].execution.check().output == {"high": 31}
+
+    def test_closing_stops_asking_and_says_that_the_execution_goes_on(self, place):
+        place.accepts(RUNNING)
+        with place.client.watch(NAME, {"city": "Bern"}) as watch:
+            assert not watch.goes_on
+            assert kinds([next(watch), next(watch)]) == ["accepted", "running"]
+        requests = len(place.publisher.requests)
+        assert (watch.goes_on, watch.close(), list(watch)) == (True, True, [])
+        assert len(place.publisher.requests) == requests
+        assert place.client.result(watch.execution.execution_id, timeout=1).status == "running"
+
+    def test_a_watch_that_is_closed_before_its_first_event_calls_nothing(self, place):
+        watch = place.client.watch(NAME, {"city": "Bern"})
+        assert (watch.close(), list(watch), watch.execution) == (False, [], None)
+        assert not place.publisher.requests
+
+    def test_a_failed_execution_is_an_event_and_no_error(self, place):
+        place.accepts(told("failed", error={"code": "EXECUTION_FAILED", "message": "No."}))
+        watch = place.client.watch(NAME, {"city": "Bern"})
+        assert kinds(watch) == ["accepted", "failed"]
+        assert (watch.execution.error.message, watch.goes_on) == ("No.", False)
+
+    def test_an_output_that_comes_at_once_is_one_event(self, place):
+        place.post(http({"high": 31}))
+        assert kinds(place.client.watch(NAME, {"city": "Bern"})) == ["completed"]
+
+    def test_a_refused_call_is_an_error_and_ends_the_watch(self, place):
+        watch = place.client.watch(NAME, {"town": "Bern"})
+        assert failing(lambda: next(watch)).code == "VALIDATION_ERROR"
+        assert list(watch) == []
+        assert failing(place.client.watch, NAME, timeout=0).code == "USAGE"
+
+    async def test_it_is_the_same_awaited(self, place):
+        place.accepts(RUNNING, DONE)
+        client = AsyncClient(place.folder)
+        runner: Any = client._runner
+        runner._do_plain = _without_waiting(place, runner._do_plain)
+        async with client.watch(NAME, {"city": "Bern"}) as watch:
+            assert [event.kind async for event in watch] == ["accepted", "running", "completed"]
+        assert await watch.close() is False
+
+
+def _without_waiting(place, do):
+    async def do_plain(step):
+        if isinstance(step, HttpRequest):
+            return place.publisher.send(step)
+        return None if isinstance(step, Sleep) else await do(step)
+
+    return do_plain
+
+
+@dataclass
+class Forecast:
+    high: int
+
+
+class TestTypedOutputs:
+    def test_the_output_is_a_value_of_the_type(self, place):
+        place.post(DONE)
+        assert place.client.call(NAME, {"city": "Bern"}, into=Forecast) == Forecast(31)
+
+    @pytest.mark.parametrize(
+        ("answers", "into", "code"),
+        [
+            ((told("completed", output={"high": "warm"}),), Forecast, "OUTPUT_DIFFERS"),
+            ((told("failed", error={"code": "EXECUTION_FAILED", "message": "No."}),), Forecast, "EXECUTION_FAILED"),
+            ((), object(), "USAGE"),
+        ],
+    )
+    def test_another_end_is_an_error(self, place, answers, into, code):
+        if answers:
+            place.post(*answers)
+        assert failing(place.client.call, NAME, {"city": "Bern"}, into=into).code == code
+        assert len(place.sent("POST")) == len(answers)

@@ -31,7 +31,7 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
-from msgspec import UNSET, Meta, Struct
+from msgspec import Meta, Struct
 
 from skillwire import limits
 from skillwire.bridges.mcp.caller import McpSkills, Running
@@ -40,7 +40,7 @@ from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_o
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, Skill
-from skillwire.protocols.skill_sharing.validation import input_schema
+from skillwire.protocols.skill_sharing.validation import inputs_schema
 from skillwire.protocols.skills_rpc.codec import encode_run
 from skillwire.protocols.skills_rpc.messages import CreateBlob as CreateBlob_messages
 from skillwire.protocols.skills_rpc.messages import Encoding, RunResult
@@ -197,19 +197,11 @@ class Pinned:
 
 async def input_schema_of(skill: Skill, caller: McpSkills) -> dict[str, Any]:
     """Return the JSON Schema of the inputs of a skill that ``caller`` may use."""
-    inputs = (await caller.describe(skill)).inputs
-    blobs = await blob_inputs(skill, caller)
-    properties: dict[str, Any] = {}
-    for one in inputs:
-        own = input_schema(one)
-        if one.description and "description" not in own:
-            own = {**own, "description": one.description}
-        if one.default is not UNSET:
-            own = {**own, "default": one.default}
-        properties[one.name] = blob_schema(own) if one.name in blobs else own
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-    required = [one.name for one in inputs if one.required and one.default is UNSET]
-    return {**schema, "required": required} if required else schema
+    schema = inputs_schema((await caller.describe(skill)).inputs)
+    for name in await blob_inputs(skill, caller):
+        if name in schema["properties"]:
+            schema["properties"][name] = blob_schema(schema["properties"][name])
+    return schema
 
 
 _FILES_LISTED: Final = 200

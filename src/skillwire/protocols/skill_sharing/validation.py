@@ -23,7 +23,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
-from msgspec import inspect
+from msgspec import UNSET, inspect
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
@@ -345,6 +345,22 @@ def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
     if own and schema.get("type", parameter.type) != parameter.type:
         return {**schema, "allOf": [*schema.get("allOf", ()), own]}
     return {**own, **schema}
+
+
+def inputs_schema(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
+    """Return the schema of all inputs together: an object that has no others."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for one in parameters:
+        properties[one.name] = own = input_schema(one)
+        if one.description:
+            own.setdefault("description", one.description)
+        if one.default is not UNSET:
+            own["default"] = one.default
+        elif one.required:
+            required.append(one.name)
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:

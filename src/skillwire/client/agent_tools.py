@@ -1,0 +1,210 @@
+"""The skills of an origin as tools of an agent framework.
+
+A callable skill becomes a tool: its inputs as JSON Schema, and a call that returns its output as text. Skills that are
+instructions share the tool ``read_skill``, whose description lists them: an agent loads one when a task needs it. What
+is listed, read and called is what the client's credentials allow. Calls run in threads, so a framework may use any
+event loop. A failure becomes text for the agent: code, message and fix.
+
+Trust: an agent follows descriptions and instructions of the origin; escaped hidden characters cannot hide any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from skillwire import limits
+from skillwire.client.endpoint_calls import parameters_of
+from skillwire.client.skill import RemoteSkill
+from skillwire.client.sync import Client
+from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError
+from skillwire.model.skill import SKILL_MD
+from skillwire.protocols.skill_sharing.validation import inputs_schema
+from skillwire.resolver.context import as_finding
+from skillwire.resolver.lockfile import did_you_mean
+from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
+
+Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
+
+READ_SKILL: Final = "read_skill"
+_KNOWLEDGE: Final = "knowledge"
+_READ: Final = (_KNOWLEDGE, "instruction")  # of Skill Sharing, of the Skills Protocol
+_MOST: Final = 128  # tools that the APIs of models take in one request
+
+
+class SkillTool(NamedTuple):
+    """A tool before it is one of a framework; ``run`` takes the inputs, blocks, and raises SkillwireError."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    run: Callable[[Mapping[str, Any]], str]
+
+
+def tools(
+    origin: str,
+    framework: Framework,
+    *,
+    names: Collection[str] = (),
+    client: Client | None = None,
+    timeout: float | None = None,
+) -> list[Any]:
+    """Return the skills of an origin as tools of an agent framework.
+
+    Args:
+        origin: as a user would type it. The agent follows what its skills say, so give origins that you trust.
+        framework: ``langchain``, ``openai-agents`` or ``pydantic-ai``, each an extra of skillwire.
+        names: of the skills to offer; by default all that the client may use.
+        client: with the credentials to use; by default a new one. It must stay open while the tools are used.
+        timeout: seconds that one call may take.
+
+    Raises:
+        UsageError: ``USAGE`` for a framework that is unknown or not installed, and for too many skills.
+        NotFoundError: ``SKILL_NOT_FOUND`` for one of ``names``. Otherwise as :meth:`Client.find`.
+    """
+    if framework not in _FRAMEWORKS:
+        raise UsageError("USAGE", f"unknown framework {ascii(framework)[:40]}; use {', '.join(_FRAMEWORKS)}")
+    package, make = _FRAMEWORKS[framework]
+    try:
+        module = importlib.import_module(package)
+    except ImportError:
+        fix = f"Install it: pip install 'skillwire[{framework}]'."
+        raise UsageError("USAGE", f"the framework {framework} is not installed", fix=fix) from None
+    client = client or Client()
+    skills = {skill.name: skill for skill, _ in client.find("", origin)}
+    if missing := [name for name in names if name not in skills]:
+        fix = did_you_mean(missing[0], skills)
+        raise NotFoundError("SKILL_NOT_FOUND", f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}", fix=fix)
+    chosen = [skills[name] for name in sorted(names or skills)]
+    if len(chosen) > _MOST:
+        message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"
+        raise UsageError("USAGE", message, fix='Name those that it needs: names=["csv-profile"].')
+    return [make(module, tool) for tool in _tools_of(chosen, client, timeout, is_strict=bool(names))]
+
+
+def _tools_of(skills: list[RemoteSkill], client: Client, timeout: float | None, *, is_strict: bool) -> list[SkillTool]:
+    """Return a tool for each callable skill, and one for all instructions; report skills that the client cannot use."""
+    found: list[SkillTool] = []
+    instructions: dict[str, RemoteSkill] = {}
+    for skill in skills:
+        stated = skill.rpc.kind if skill.rpc else skill.shared.capability_type if skill.shared else _KNOWLEDGE
+        if stated in _READ:
+            instructions[skill.name] = skill
+            continue
+        try:
+            if skill.rpc:
+                schema = inputs_schema(parameters_of(skill.described().manifest, skill.rpc.endpoint) or [])
+            else:
+                schema = inputs_schema(skill.descriptor().inputs)
+        except SkillwireError as error:
+            if is_strict:
+                raise
+            client._session.context.report(as_finding(error))  # noqa: SLF001  # the session of this package
+            continue
+        found.append(SkillTool(skill.name, skill.description, schema, partial(_call, skill, timeout)))
+    if instructions:
+        lines = [f"- {skill.name}: {skill.description}" for skill in instructions.values()]
+        text = "Read the instructions of a skill before a task that it is for, or one of its files.\n" + "\n".join(
+            lines
+        )
+        properties = {
+            "name": {"type": "string", "enum": list(instructions)},
+            "path": {"type": "string", "description": "Path of a file of the skill.", "default": SKILL_MD},
+        }
+        schema = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+        found.append(SkillTool(READ_SKILL, text, schema, partial(_read, instructions)))
+    return found
+
+
+def _call(skill: RemoteSkill, timeout: float | None, inputs: Mapping[str, Any]) -> str:
+    execution = skill.call(inputs, timeout=timeout).check()
+    if isinstance(execution.output, bytes):
+        return f"{len(execution.output):,} bytes of {execution.content_type}"
+    return execution.output if isinstance(execution.output, str) else json.dumps(execution.output, ensure_ascii=False)
+
+
+def _read(skills: Mapping[str, RemoteSkill], inputs: Mapping[str, Any]) -> str:
+    name, path = str(inputs.get("name")), str(inputs.get("path") or SKILL_MD)
+    if (skill := skills.get(name)) is None:
+        raise NotFoundError("SKILL_NOT_FOUND", f"there is no skill {ascii(name)[1:-1][:80]}", fix="Use a listed name.")
+    if path == SKILL_MD:
+        others = [] if skill.rpc else [file.path for file in skill.files() if file.path != SKILL_MD]
+        return neutralise(skill.body().strip()) + ("\n\nFiles: " + ", ".join(others) if others else "")
+    content = skill.open(path)
+    try:
+        return neutralise(content.decode())
+    except UnicodeDecodeError:
+        return f"{path} is not text: {len(content):,} bytes"
+
+
+def _text_of(error: SkillwireError) -> str:
+    """Return an error for an agent, which cannot run the commands that some general advice names."""
+    fix = "Correct the inputs, and call it again." if error.code == "VALIDATION_ERROR" else error.fix
+    return f"{error.code}: {error.message}" + (f"\n{fix}" if fix else "")
+
+
+def _langchain(module: Any, tool: SkillTool) -> Any:
+    def call(**inputs: Any) -> str:
+        try:
+            return tool.run(inputs)
+        except SkillwireError as error:
+            raise module.ToolException(_text_of(error)) from error
+
+    async def call_async(**inputs: Any) -> str:
+        return await asyncio.to_thread(lambda: call(**inputs))
+
+    return module.StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.schema,
+        func=call,
+        coroutine=call_async,
+        handle_tool_error=True,
+    )
+
+
+def _openai_agents(module: Any, tool: SkillTool) -> Any:
+    def call(arguments: str) -> str:
+        try:
+            inputs = load_json(arguments.encode() or b"{}", max_bytes=limits.CALL_INPUT_BYTES, source=tool.name)
+            if not isinstance(inputs, dict):
+                raise ValidationError("VALIDATION_ERROR", "the arguments are not an object")
+            return tool.run(inputs)
+        except SkillwireError as error:
+            return _text_of(error)
+
+    async def invoke(_: object, arguments: str) -> str:
+        return await asyncio.to_thread(call, arguments)
+
+    return module.FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=tool.schema,
+        on_invoke_tool=invoke,
+        strict_json_schema=False,  # a strict schema has no optional inputs
+    )
+
+
+def _pydantic_ai(module: Any, tool: SkillTool) -> Any:
+    async def call(**inputs: Any) -> str:
+        try:
+            return await asyncio.to_thread(tool.run, inputs)
+        except SkillwireError as error:
+            if error.code == "VALIDATION_ERROR":
+                raise module.ModelRetry(_text_of(error)) from error
+            return _text_of(error)
+
+    return module.Tool.from_schema(call, name=tool.name, description=tool.description, json_schema=tool.schema)
+
+
+#: Framework → the module that is imported for it, and what makes a tool of its own.
+_FRAMEWORKS: Final[dict[str, tuple[str, Callable[[Any, SkillTool], Any]]]] = {
+    "langchain": ("langchain_core.tools", _langchain),
+    "openai-agents": ("agents", _openai_agents),
+    "pydantic-ai": ("pydantic_ai", _pydantic_ai),
+}

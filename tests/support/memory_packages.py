@@ -313,8 +313,11 @@ class MemoryPackages:
 
     async def rank(self):
         names = [one.name for one in self._packages.values() if one.access is Access.PUBLIC]
-        downloads = {str(name): float(sum(one[0] == name for one in self._downloads)) for name in names}
-        return {"updated": {str(name): 0.0 for name in names}, "downloads": downloads}
+        keys = {name: [str(name), *([name.name] if self._owners.get(name.name) == name else [])] for name in names}
+        return {
+            "updated": {key: self._changed[name] for name in names for key in keys[name]},
+            "downloads": {key: sum(one[0] == name for one in self._downloads) for name in names for key in keys[name]},
+        }
 
     async def downloads(self, name, since):
         days = [day for day, _ in {(day, who) for one, _, day, who in self._downloads if one == name and day >= since}]

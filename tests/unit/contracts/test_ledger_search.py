@@ -4,7 +4,7 @@ import pytest
 from tests.support.executions import claim_of
 
 from skillwire.errors import UsageError
-from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus
+from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, Priority
 
 
 def ids(page):
@@ -101,6 +101,18 @@ def test_tasks_come_by_their_deadlines_and_are_counted_by_who_has_them(office):
     seen = {whose: office.ledger.tasks("human:anna", whose, limit=3) for whose in ("open", "mine", "others")}
     assert [[one.caller for one in seen[whose].tasks] for whose in seen] == [["7", "6", "4"], ["5", "1"], ["3"]]
     assert all(found.counts == {"open": 5, "mine": 2, "others": 1} for found in seen.values())
+
+
+def test_tasks_of_a_higher_priority_come_first(office):
+    for caller, priority, timeout in (
+        ("a", "low", 1.0),
+        ("b", "normal", 9.0),
+        ("c", "high", 99.0),
+        ("d", "normal", 8.0),
+    ):
+        office.accept(executor="human", caller=caller, priority=Priority(priority), timeout=timeout)
+    found = office.ledger.tasks("human:anna", "open", limit=3)
+    assert ([one.caller for one in found.tasks], found.counts["open"]) == (["c", "d", "b"], 4)
 
 
 def test_one_is_found_by_the_beginning_of_its_id(office):

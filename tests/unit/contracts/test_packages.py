@@ -376,6 +376,21 @@ class TestChanges:
         assert store.downloads(NOTES, "2026-11-23") == {"2026-11-23": 1, "2026-11-24": 2}
         assert store.downloads(NOTES, "2026-11-24") == {"2026-11-24": 2}
 
+    def test_public_packages_are_ranked_by_their_names_in_the_catalog(self, store):
+        publish(store)
+        publish(store, content=b"two", name="maps")
+        publish(store, content=b"three", name="plans", access=Access.PRIVATE)
+        publish(store, "1.1.0", content=b"four")
+        store.count_download(NOTES, "1.0.0", "2026-11-24", b"a")
+        store.count_download(NOTES._replace(name="plans"), "1.0.0", "2026-11-24", b"a")
+        ranks = store.rank()
+        assert {name: ranks["downloads"][name] for name in ("acme/notes", "acme/maps")} == {
+            "acme/notes": 1,
+            "acme/maps": 0,
+        }
+        assert ranks["updated"]["acme/notes"] > ranks["updated"]["acme/maps"]
+        assert not [name for order in ranks.values() for name in order if "plans" in name]
+
 
 class TestDependents:
     def test_the_packages_whose_latest_version_requires_one(self, store):

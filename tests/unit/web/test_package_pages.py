@@ -261,6 +261,23 @@ async def test_old_names_redirect_and_unknown_ones_are_not_found(site, browser):
         assert "Nothing is published here" in await text(browser, target, 404)
 
 
+async def test_the_list_is_sorted_by_changes_and_downloads(site, browser):
+    for name in ("maps", "atlas"):
+        assert (await site.publish("bob", skill_archive(name))).status == 201
+    await site.store.count_download(PackageName("bob", "maps"), "1.0.0", "2026-11-24", b"a")
+    site.look()
+    for order, names in (
+        ("", ["atlas", "bob/gone", "bob/maps", "ann/notes"]),
+        ("updated", ["bob/atlas", "bob/maps", "bob/gone", "ann/notes"]),
+        ("downloads", ["bob/maps", "bob/atlas", "bob/gone", "ann/notes"]),
+    ):
+        page = await text(browser, f"/?order={order}")
+        places = [page.index(f">{name}</a>") if "/" in name else page.index(f"/{name}</a>") for name in names]
+        assert places == sorted(places), order
+        assert page.count('class="on" aria-current="true"') == 1
+    assert "Most downloaded" in page
+
+
 async def test_lists_are_paged_by_the_name_behind_which_they_go_on(browser, monkeypatch):
     for bound in ("PAGE_SKILLS", "PAGE_VERSIONS"):
         monkeypatch.setattr(limits, bound, 1)

@@ -991,7 +991,8 @@ class TestConsole:
             scope: Any = {"headers": [(b"cookie", "; ".join(f"{k}={v}" for k, v in browser.cookies.items()).encode())]}
             scope |= {"type": "http", "scheme": "http", "root_path": "", "server": None, "path": "/", "method": "GET"}
             session = await site.services.console.sessions.find(scope)
-            request = ConsoleRequest("/", scope, None, None, None, session)
+            unused: Any = None
+            request = ConsoleRequest("/", scope, unused, unused, unused, session)
             assert request.caller == f"principal {ISSUER}#45"
             seen.append((request.name, request.worker))
         assert seen[0] == seen[1]

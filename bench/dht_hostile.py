@@ -10,9 +10,7 @@ after the start. Four of the nodes are in the process of the attacked one. All i
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from comparison import Goal, compare
 from dht_nodes import HOST, Ours
 from dht_opendht import NodesProcess
+from flood import flood
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer, sign_record
@@ -36,7 +35,6 @@ SECONDS: Final = 50.0
 RATE: Final = 20_000
 SOURCES: Final = (1, 1_000)
 _KINDS: Final = 2_000  # of datagrams, sent again and again
-_STEP: Final = 0.002
 _SETTLED: Final = 0.2  # of the time, after which memory is looked at for the first time
 _BETWEEN: Final = 0.25
 _PATIENCE: Final = 60.0
@@ -69,12 +67,12 @@ def main(seconds: float = SECONDS, rate: float = RATE) -> None:
                 str(seconds + 1),
                 str(rate),
             ]
-            flood = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             try:
                 waited = asyncio.run(_look_up(ports, seconds, look))
-                sent = int(flood.communicate(timeout=_PATIENCE)[0])
+                sent = int(attack.communicate(timeout=_PATIENCE)[0])
             finally:
-                flood.kill()
+                attack.kill()
             state = nodes.ask("state", 0)
         finally:
             nodes.kill()
@@ -117,25 +115,6 @@ def _memory(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def flood(port: int, sources: int, seconds: float, rate: float) -> None:
-    """Send, and print how many that were."""
-    sockets = [_sender(number) for number in range(sources)]
-    datagrams = _datagrams()
-    sent, began = 0, time.monotonic()
-    while (passed := time.monotonic() - began) < seconds:
-        while sent < passed * rate:
-            sockets[sent % sources].sendto(datagrams[sent % len(datagrams)], (HOST, port))
-            sent += 1
-        time.sleep(_STEP)
-    print(json.dumps(sent))
-
-
-def _sender(number: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind((f"127.1.{number // 250}.{number % 250 + 1}", 0))
-    return sock
-
-
 def _datagrams() -> list[bytes]:
     """Return random bytes, requests of all types with random fields, damaged ones, and forged records."""
     random = Random(1)  # noqa: S311 - the same attack each time
@@ -161,6 +140,6 @@ def _datagrams() -> list[bytes]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["flood"]:
-        flood(int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:]))
+        flood(_datagrams(), (HOST, int(sys.argv[2])), int(sys.argv[3]), *map(float, sys.argv[4:]))
     else:
         main(*map(float, sys.argv[1:]))

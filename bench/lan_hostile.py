@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from comparison import Goal, compare
+from flood import flood
 from lan_agents import GROUP, AgentProcess, agent_process, free_port, offers
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.link import Driver
@@ -45,7 +45,6 @@ RATE: Final = 20_000
 SOURCES: Final = (1, 1_000)
 _CORPUS: Final = Path(__file__).parent.parent / "tests" / "corpus" / "documents" / "datagram.json"
 _KINDS: Final = 4_000  # of random datagrams, said again and again with other ones in between
-_STEP: Final = 0.002
 _SETTLED: Final = 0.2  # of the time, after which memory is looked at for the first time
 _PATIENCE: Final = 30.0
 _BETWEEN: Final = 0.25
@@ -60,12 +59,12 @@ def main(seconds: float = SECONDS, rate: float = RATE) -> None:
         port = free_port()
         with agent_process("registry", port=port, roles=[Role.MCP_AGENT]) as registry:
             command = [sys.executable, __file__, "flood", str(port), str(sources), str(seconds + 1), str(rate)]
-            flood = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             try:
                 waited, first, last = asyncio.run(_register(registry, port, seconds))
-                sent = int(flood.communicate(timeout=_PATIENCE)[0])
+                sent = int(attack.communicate(timeout=_PATIENCE)[0])
             finally:
-                flood.kill()
+                attack.kill()
             dropped = sum(registry.ask().counters.values())
         of = f"{sent:,} hostile datagrams of {sources:,} address{'es' if sources > 1 else ''}"
         print(f"{of}: {dropped:,} read and dropped, {len(waited)} agents registered in {seconds:.0f} s")
@@ -123,26 +122,6 @@ async def _registered(name: str, port: int) -> float:
         driver.end()
 
 
-def flood(port: int, sources: int, seconds: float, rate: float) -> None:
-    """Send, and print how many that were."""
-    sockets = [_sender(number) for number in range(sources)]
-    datagrams = _datagrams()
-    sent, began = 0, time.monotonic()
-    while (passed := time.monotonic() - began) < seconds:
-        while sent < passed * rate:
-            sockets[sent % sources].sendto(datagrams[sent % len(datagrams)], (GROUP, port))
-            sent += 1
-        time.sleep(_STEP)
-    print(sent)
-
-
-def _sender(number: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind((f"127.1.{number // 250}.{number % 250 + 1}", 0))
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(_HOST))
-    return sock
-
-
 def _datagrams() -> list[bytes]:
     """Return the corpus, random bytes, and messages whose fields are random."""
     random = Random(1)  # noqa: S311 - the same attack each time
@@ -172,6 +151,6 @@ def _well_formed(random: Random) -> bytes:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["flood"]:
-        flood(int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:]))
+        flood(_datagrams(), (GROUP, int(sys.argv[2])), int(sys.argv[3]), *map(float, sys.argv[4:]))
     else:
         main(*map(float, sys.argv[1:]))

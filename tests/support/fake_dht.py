@@ -38,7 +38,7 @@ class FakeDhtAgent:
     def __init__(self, *skills, nodes=3, silent=(), keys_without_answer=()):
         self.skills = list(skills)
         self.nodes, self.silent, self.lost = nodes, tuple(silent), tuple(keys_without_answer)
-        self.stores = True
+        self.stores, self.full = True, ()
         self.asked = []
 
     async def start(self):
@@ -86,4 +86,4 @@ class FakeDhtAgent:
 
     def _stored(self, seconds):
         stored = self.nodes if self.stores else 0
-        return DhtPut(stored, self.silent, 0.2 if self.nodes else seconds)
+        return DhtPut(stored, self.silent, 0.2 if self.nodes else seconds, self.full)

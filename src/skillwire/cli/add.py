@@ -24,7 +24,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
 from skillwire.errors import NotFoundError, UsageError, first_of
 from skillwire.resolver.lockfile import did_you_mean
-from skillwire.resolver.references import exact_reference_to, reference_to
+from skillwire.resolver.references import exact_reference_to, parse_reference, reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,6 +105,10 @@ def command(
         document = ("skillwire/add/1", more)
         if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document):
             raise click.exceptions.Exit(code)
+        for text in references:
+            path = parse_reference(text).path
+            if path is not None and os.path.exists(f"{os.path.expanduser(path)}/.git"):  # noqa: PTH110, PTH111 # text
+                output.hint("added as the folder is now; to lock a commit:", f"skillwire add {text.rstrip('/')}/.git")
 
 
 def inspect(client: Client, output: Output, progress: Progress, plan: InstallPlan, *, consent: bool) -> InstallPlan:

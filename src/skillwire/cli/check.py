@@ -69,8 +69,8 @@ _PUBLISHER: Final = "publisher"
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the report to FILE, and only a summary to the terminal.",
 )
-@click.option("--changed", is_flag=True, help="PATH is any file: check the skill around it, and skip files of none.")
-@click.option("--fix", is_flag=True, help="Show repairs of what has one right answer, ask, and make them.")
+@click.option("--changed", is_flag=True, help="PATH may be any file: check the skill that contains it.")
+@click.option("--fix", is_flag=True, help="Show the repairs of problems with one solution, ask, and write them.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: do not ask.")
 @output_options
 def command(

@@ -173,7 +173,7 @@ def put(*, output: Output, reference: str, capabilities: tuple[str, ...], **entr
     able = capabilities or ref.capabilities
     offer = records.DhtOffer(ref.name, ref.version, "tool-skill", ref.origin, able, ref.scenes, str(ref.digest))
     with _client(entry) as client:
-        _print_put(output, ref.name, client.put(offer, timeout=entry["timeout"]), f"put {ref.version}")
+        _print_put(output, ref.name, client.put(offer, timeout=entry["timeout"]), ref.version)
 
 
 @command.command()
@@ -221,7 +221,7 @@ def remove(*, output: Output, skill_id: str, capabilities: tuple[str, ...], **en
     Example: skillwire dht remove staff-directory
     """
     with _client(entry) as client:
-        _print_put(output, skill_id, client.remove(skill_id, capabilities, timeout=entry["timeout"]), "removed")
+        _print_put(output, skill_id, client.remove(skill_id, capabilities, timeout=entry["timeout"]), None)
 
 
 @command.command()
@@ -263,18 +263,20 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
     )
 
 
-def _print_put(output: Output, skill_id: str, done: DhtPut, what: str) -> None:
+def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None) -> None:
+    """Print that a skill was put in a version, or removed without one."""
     document: DhtPutDocument = {
         "schema": "skillwire/dht-put/1",
         "skill_id": skill_id,
-        "removed": what == "removed",
+        "removed": version is None,
         "stored": done.stored,
+        "full": list(done.full),
         "unanswered": list(done.unanswered),
         "seconds": round(done.seconds, 3),
     }
     output.document(document)
-    verb, _, version = what.partition(" ")
-    output.line(success(verb), " ", bold(skill_id), f" {version}".rstrip(), f"  on {plural(done.stored, 'node')}")
+    verb, shown = ("put", f" {version}") if version else ("removed", "")
+    output.line(success(verb), " ", bold(skill_id), shown, f"  on {plural(done.stored, 'node')}")
     if missing := source.unreached([done]):
         output.note(dim(missing.removeprefix("; ")))
 

@@ -33,7 +33,8 @@ class DhtPutDocument(TypedDict):
     schema: Annotated[Literal["skillwire/dht-put/1"], "A record that dht put stored, or dht remove removed"]
     skill_id: Annotated[str, "The skill"]
     removed: Annotated[bool, "Whether the record is a tombstone"]
-    stored: Annotated[int, "Number of nodes that stored it, at least under each key"]
+    stored: Annotated[int, "Number of nodes that stored it, at least under each key with room"]
+    full: Annotated[list[str], "Capabilities or names under which no node has room for another publisher"]
     unanswered: Annotated[list[str], "HOST:PORT of nodes that did not answer"]
     seconds: Annotated[float, "Time that it took"]
 

@@ -322,7 +322,7 @@ class LanFlows:
         found = answers(heard or others, query)
         if not found:  # no agent that answered announces them
             cached = yield from work(self.memory.skills)
-            yield from work(partial(self.memory.forget, answers(cached, query)))
+            yield from self._note(partial(self.memory.forget, answers(cached, query)))
             wanted = query.words or query.name or ", ".join((*query.capabilities, *query.scenes, *query.types))
             message = f"no skill on the local network offers {wanted}, or has this name"
             raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
@@ -342,7 +342,10 @@ class LanFlows:
 
         got = yield from self._use_dht(look_up)
         dht.check_answers(got, settings)
-        found = answers(dht.skills_of(got, settings, self._context.clock()), query)
+        heard = dht.skills_of(got, settings, self._context.clock())
+        if heard:
+            yield from self._note(partial(self.memory.put, heard))
+        found = answers(heard, query)
         if not found:
             wanted = ", ".join(dict.fromkeys((*able, *names, *query.scenes, *query.types)))
             raise dht.not_offered(f"offers {wanted}, or has this name", got)
@@ -362,8 +365,8 @@ class LanFlows:
 
     def _ask_cache(self, query: Query, seconds: float, *, asks_lan: bool, asks_center: bool) -> Flow[list[SkillRef]]:
         del seconds
-        skills = (yield from work(self.memory.skills)) if asks_lan else []
-        found = [ref_of(skill) for skill in answers(skills, query)]
+        skills = yield from work(self.memory.skills)
+        found = [ref_of(skill) for skill in answers([one for one in skills if asks_lan or one.url], query)]
         if asks_center:
             kept = self._context._replace(offline=True, report=lambda _: None)
             # One step, since each step of many questions at once waits for a thread. Offline there are no requests.
@@ -420,14 +423,16 @@ class LanFlows:
 
         def read_first(rung: Rung[SkillRef], seconds: float) -> Flow[list[SkillRef]]:
             failure: SkillwireError | None = None
+            is_of_dht = False
             for ref in (yield from rung.ask(seconds)) if rung.ask else ():
                 try:
                     return [(yield from self.read(ref))]
                 except SkillwireError as error:  # another provider may have it, and a certified key
                     if not isinstance(error, FetchError) and error.code != "DISC_004":
                         raise
+                    is_of_dht = is_of_dht if failure else bool(ref.lan and ref.lan.url)
                     failure = failure or error
-            if failure is not None and failure.code == "DISC_004" and rung.name == DHT:
+            if failure is not None and failure.code == "DISC_004" and is_of_dht:
                 # Any node may announce any name there, which must not block the sources below.
                 fix = dht.NAME_FIX.format(place=failure.place)
                 raise NotFoundError("DISC_002", failure.message, place=failure.place, fix=fix)

@@ -54,11 +54,15 @@ class DhtAnswer(NamedTuple):
 
 
 class DhtPut(NamedTuple):
-    """How many nodes stored a record, or its removal, at least under each of its keys; and which did not answer."""
+    """How many nodes stored a record, or its removal, at least under each of its keys; and which did not answer.
+
+    ``full`` are the capabilities and names under which no node has room for another publisher.
+    """
 
     stored: int
     unanswered: tuple[str, ...] = ()
     seconds: float = 0.0
+    full: tuple[str, ...] = ()
 
 
 class DhtPong(NamedTuple):

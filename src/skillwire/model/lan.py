@@ -70,8 +70,8 @@ class LanSkill(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The network that it was found in, and how: ``lan multicast``, ``dht``."""
-        return "dht" if self.found_via is FoundVia.DHT else f"lan {self.found_via}"
+        """The network that it was found in, and how: ``lan multicast``, ``dht``, ``dht cache``."""
+        return "dht" if self.found_via is FoundVia.DHT else f"{'dht' if self.url else 'lan'} {self.found_via}"
 
     @property
     def endpoint(self) -> str:
@@ -92,7 +92,7 @@ class LanSkill(NamedTuple):
     def is_trust_known(self) -> bool:
         """Whether its key was seen: not when only mDNS or the answers of others name the skill."""
         is_hint = not self.agent_id or self.found_via is FoundVia.MDNS
-        is_cached_hint = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN"
+        is_cached_hint = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN" and not self.url
         return self.is_verified or not (is_hint or is_cached_hint)
 
     @property

@@ -9,19 +9,15 @@ again; the HTTP server goes on meanwhile. Tombstones are put while the server st
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from skillwire import limits
-from skillwire.errors import SkillwireError
 from skillwire.model.access import Access
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 from skillwire.protocols.skill_discovery.messages import Endpoint
-from skillwire.server.lan.service import LanService, make_offer
+from skillwire.server.lan.service import LanService, NetworkService, log_skipped, make_offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,12 +30,10 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.revision import Revision
 
-#: Seconds until a node that could not start is tried again, and between two looks at the catalog and the local network.
-_AGAIN: Final = 5.0
+#: Seconds between two looks at the catalog and the local network, and that the names of bootstrap nodes may take.
+_LOOK: Final = 5.0
 #: Seconds that the end may take: tombstones take 2.5 s at most.
 _GOODBYE: Final = 4.0
-#: Skipped skills that are named in the log; the others are counted.
-_NAMED: Final = 5
 
 
 def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -> list[DhtOffer]:
@@ -56,11 +50,11 @@ def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -
     return found
 
 
-class DhtService:
+class DhtService(NetworkService["DhtAgent"]):
     """Keeps a node of the DHT for a server.
 
     ``make_agent`` is called in a thread. ``lan`` is the service on the local network, whose mDNS leads to other nodes,
-    if there is one. ``trouble`` is the reason why there is no node.
+    if there is one.
     """
 
     def __init__(
@@ -73,21 +67,14 @@ class DhtService:
         background: BackgroundTasks,
         lan: LanService | None = None,
     ) -> None:
-        self.trouble = ""
+        super().__init__("dht", "in the DHT", catalog, background)
         self._settings = settings.dht
-        self._catalog = catalog
         self._make_agent = make_agent
         self._url = base_url.rstrip("/")
-        self._background = background
         self._lan = lan
         self._address = ("", 0)
-        self._agent: DhtAgent | None = None
         self._announced: tuple[Revision, str] | None = None
         self._skipped: dict[str, str] = {}
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._has_left = False
-        self._log = structlog.get_logger("skillwire.lan")
 
     def status(self) -> DhtStatus | None:
         """Return the state of the node; None until it has started."""
@@ -111,25 +98,17 @@ class DhtService:
 
     def start(self) -> None:
         """Start, once, on the event loop."""
-        if self._task is not None or self._has_left:
-            return
-        loop = asyncio.get_running_loop()
-
-        def wake(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._wake.set)
-
-        self._catalog.follows.append(wake)
-        self._task = asyncio.create_task(self._live())
+        if not self._tasks and not self._has_left:
+            self._start(self._live())
 
     async def unregister(self) -> None:
         """Put tombstones, and stop, within a bounded time; once."""
         if self._has_left:
             return
         self._has_left = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         agent, self._agent = self._agent, None
         if agent is None:
             return
@@ -140,41 +119,10 @@ class DhtService:
             self._log.warning("left the DHT without tombstones", exc_info=error)
 
     async def _live(self) -> None:
-        await self._catalog.first()
-        agent = await self._begin()
-        await agent.wait_for_names(_AGAIN)  # a bootstrap node on this machine permits an address on it
-
-        async def wait(seconds: float) -> None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._wake.wait()
-
-        async def announce() -> None:
-            self._wake.clear()
-            await self._announce(agent)
-
-        await self._background.repeat("dht", announce, wait, _AGAIN, lambda: self._has_left)
-
-    async def _begin(self) -> DhtAgent:
-        """Return the agent once it has started."""
-        while True:
-            try:
-                agent = await asyncio.to_thread(self._make_agent)
-                await agent.start()
-            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
-                reason, more = type(error).__name__, dict[str, object](exc_info=error)
-                if isinstance(error, SkillwireError):
-                    reason, more = error.message, {"code": error.code, "fix": error.diagnostics().fix}
-                if reason != self.trouble:
-                    self._log.warning("not in the DHT", reason=reason, again_in=_AGAIN, **more)
-                self.trouble = reason
-                await self._background.failed("dht", error, is_logged=False)
-                await asyncio.sleep(_AGAIN)
-                continue
-            self.trouble, self._agent = "", agent
-            await self._background.recovered("dht")
-            self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
-            return agent
+        agent = await self._begin(self._make_agent)
+        self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
+        await agent.wait_for_names(_LOOK)  # a bootstrap node on this machine permits an address on it
+        await self._repeat("dht", lambda: self._announce(agent), _LOOK)
 
     async def _announce(self, agent: DhtAgent) -> None:
         """Have the agent announce the skills of the current revision, when they or their URL changed."""
@@ -200,10 +148,7 @@ class DhtService:
             else:
                 skipped[offer.skill_id] = reason
         if skipped != self._skipped:
-            for name, reason in list(skipped.items())[:_NAMED]:
-                self._log.warning("not announced in the DHT", skill=name, reason=reason)
-            if len(skipped) > _NAMED:
-                self._log.warning("more are not announced in the DHT", skills=len(skipped) - _NAMED)
+            log_skipped(self._log, "in the DHT", skipped)
         self._skipped = skipped
         return found
 

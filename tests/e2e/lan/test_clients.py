@@ -176,9 +176,8 @@ def test_a_scene_is_requested_by_both_clients(two, monkeypatch):
 
 
 def test_who_stays_in_a_scene_is_told_when_its_first_provider_leaves(two):
-    members = two.ask("scene", "list")["scenes"][0]["members"]
-    primary = next(member["skill_id"] for member in members if member["role"] == "PRIMARY")
     process, said = two.start("client", "scene", "join", "auth", "--follow", "--unverified")
+    primary = said(r"PRIMARY +(\S+)")[1]
     said("following changes")
     leaving, other = (two.first, "directory-b") if primary == "directory-a" else (two.second, "directory-a")
     said(f"PRIMARY +{primary}")

@@ -284,6 +284,22 @@ class TestChoice:
         added = run("add", found[1], "--yes", "--agent", "universal", *scope)
         assert (added.code, "added a" in added.out + added.err) == (0, True), added.err
 
+    def test_a_folder_that_is_a_repository_is_added_as_it_is_and_the_command_says_how_to_lock_a_commit(
+        self, repository, tmp_path
+    ):
+        repository.skill(".claude/skills/c").commit()
+        repository.skill("skills/a", "Not committed.")
+        (tmp_path / "project").mkdir()
+        run = partial(run_command, cwd=tmp_path / "project", env={"SKILLWIRE_HOME": str(tmp_path / "home")})
+        added = run("add", "../repos/r", "--all", "--yes", "--agent", "universal")
+        assert added.code == 0, added.err
+        skills = tmp_path / "project/.agents/skills"
+        assert {one.name for one in skills.iterdir() if one.is_dir()} == {"a", "b", "c"}
+        assert "Not committed." in (skills / "a/SKILL.md").read_text()
+        assert "to lock a commit: skillwire add ../repos/r/.git" in added.err
+        assert run("add", "../repos/r/.git", "--all", "--yes", "--overwrite", "--agent", "universal").code == 0
+        assert "Not committed." not in (skills / "a/SKILL.md").read_text()
+
     def test_a_project_names_skills_and_ranges(self, place, tmp_path):
         (tmp_path / "p").mkdir()
         (tmp_path / "p/skillwire.toml").write_text(f'skills = ["{place}/a@^1.0"]\nagents = ["codex"]\n')

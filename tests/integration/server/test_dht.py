@@ -18,6 +18,7 @@ from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app, dht
+from skillwire.server.lan import service
 from skillwire.wire.node import Peer
 
 BIND = ("127.0.0.1",)
@@ -30,7 +31,8 @@ def settings(*bootstrap, **values):
 @pytest.fixture
 def skills(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(dht, "_AGAIN", 0.1)
+    monkeypatch.setattr(dht, "_LOOK", 0.1)
+    monkeypatch.setattr(service, "_AGAIN", 0.1)
     folder = tmp_path / "skills"
     write_skill(folder, "leads-sync", {"skill.toml": 'capabilities = ["leads"]\nscenes = ["auth"]\n'})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})

@@ -111,6 +111,18 @@ def test_put_announces_what_its_server_publishes(node, told, monkeypatch):
     assert "error[DISC_003]: no node of the DHT stored notes" in told("put", "a.example/notes", *ENTRY, status=4).err
 
 
+def test_a_name_without_room_is_named_with_what_to_do(node, told):
+    node.full = ("user-auth",)
+    result = told("remove", "notes", *ENTRY)
+    assert result.out == "removed notes  on 3 nodes\n"
+    assert result.err == "no node has room under user-auth: each keeps 16 publishers of a name\n"
+    assert document(told("remove", "notes", "--json", *ENTRY))["full"] == ["user-auth"]
+    node.stores = False
+    result = told("remove", "notes", *ENTRY, status=4)
+    assert "stored notes; no node has room under user-auth" in result.err
+    assert "fix: Announce it under another name" in result.err
+
+
 def test_a_folder_is_no_address(node, told, tmp_path):
     write_skill(tmp_path, "notes")
     result = told("put", "./notes", *ENTRY, status=2)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.support.fake_dht import OWN_KEY, FakeDhtAgent, dht_skill
+from tests.support.fake_dht import DIGEST, OWN_KEY, FakeDhtAgent, dht_skill
 from tests.support.fake_lan import Network, done, lan_skill
 
 from skillwire import dht
@@ -84,6 +84,15 @@ class TestTheRung:
         network.client.find("möbel user-auth")
         assert ("capability", ("user-auth",), "any") in network.dht.asked
         assert rung(network).outcome == "nothing"  # both words are required
+
+    def test_what_it_found_is_kept_with_its_url_and_digest_for_a_silence(self, reach):
+        record = FORECAST._replace(endpoint="https://skills.example.com/team", digest=DIGEST)
+        network = reach(record)
+        network.client.find("forecast")
+        network.dht.nodes = 0
+        [(hit, _)] = network.client.find("forecast")
+        assert (hit.ref.found_via, hit.ref.freshness, hit.ref.digest) == ("dht cache", "cached", DIGEST)
+        assert (hit.ref.origin, hit.ref.lan.trust) == ("https://skills.example.com/team", "verified")
 
     def test_a_question_without_a_name_or_capability_is_not_asked(self, reach):
         network = reach(FORECAST)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from contextlib import suppress
 from ipaddress import ip_address
@@ -21,13 +20,12 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.dht import status_file
 from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
-from skillwire.adapters.files.keys import read_certificates
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
@@ -38,12 +36,10 @@ from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill,
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
-from skillwire.protocols.skill_discovery.dht.records import own_id, sign_record
+from skillwire.protocols.skill_discovery.dht.records import check_offer, own_id
 from skillwire.protocols.skill_discovery.dht.table import Contact
-from skillwire.protocols.skill_discovery.identity import ChainAuthority, Standing
+from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.node import Role
-from skillwire.trust.certificates import Chain, own_certificate
-from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
@@ -276,14 +272,22 @@ class DhtAgent:
         return await self._find({name_key(skill_id): skill_id}, seconds)
 
     async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
-        """Put a skill once; :meth:`offer` keeps it. Raises: ValidationError: ``DHT_RECORD``."""
-        await self.wait_for_names(seconds)
-        return _put(await self._end(self.node.put(offer, moment(), seconds)))
+        """Put a skill once; :meth:`offer` keeps it. Raises: StorageError; ValidationError: ``DHT_RECORD``."""
+        await self._can_sign(seconds)
+        finished = await self._end(self.node.put(offer, moment(), seconds))
+        return _put(finished, offer.skill_id, offer.capabilities)
 
     async def remove(self, skill_id: str, capabilities: Sequence[str], *, seconds: float = 5.0) -> DhtPut:
-        """Put the tombstone of a skill. Raises: ValidationError: ``DHT_RECORD``."""
+        """Put the tombstone of a skill. Raises: StorageError; ValidationError: ``DHT_RECORD``."""
+        await self._can_sign(seconds)
+        finished = await self._end(self.node.remove(skill_id, capabilities, moment(), seconds))
+        return _put(finished, skill_id, capabilities)
+
+    async def _can_sign(self, seconds: float) -> None:
+        """Wait for the names; raise the reason why our key does not last, so no record could be replaced by us."""
+        if self._own.unkept is not None:
+            raise self._own.unkept
         await self.wait_for_names(seconds)
-        return _put(await self._end(self.node.remove(skill_id, capabilities, moment(), seconds)))
 
     async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
         """Return the node at an address. Raises: FetchError: ``DHT_UNREACHABLE`` without one."""
@@ -297,9 +301,9 @@ class DhtAgent:
         raise FetchError("DHT_UNREACHABLE", why, place=SourceLocation(host_and_port(host, port)))
 
     def flaw(self, offer: DhtOffer) -> str | None:
-        """Return why a skill fits into no record; None when it does. It signs one, in any thread."""
+        """Return why a skill fits into no record; None when it does; from any thread."""
         try:
-            sign_record(offer, self.agent_id, self._own.identity, int(moment().wall * 1000))
+            check_offer(offer, self.agent_id, self._own.identity.certificate)
         except ValidationError as error:
             return error.message
         return None
@@ -438,11 +442,9 @@ def _report_failure(task: asyncio.Task[None]) -> None:
 
 
 async def find_answering(settings: LanSettings, seconds: float) -> list[str]:
-    """Return the bootstrap nodes that answer, ``host:port``; the asker has a key of the moment, and leaves no trace."""
-    key = generate_private_key(SECP256R1())
-    identity = EcdsaIdentity(key, own_certificate("asker", key, time.time()))
-    chain = Chain(read_certificates(settings.roots), read_certificates(settings.intermediates))
-    own = AgentIdentity("asker", identity, ChainAuthority(chain), Path())
+    """Return the bootstrap nodes that answer, ``host:port``; asking leaves no trace."""
+    trust = load_trust(settings, keeps=False)
+    own = AgentIdentity(trust.agent_id, trust.identity, trust.authority, Path())
     async with DhtAgent(settings, own=own, is_client=True) as agent:
         pings = (agent.ping(*named, seconds=seconds) for named in settings.dht.bootstrap)
         answers = await asyncio.gather(*pings, return_exceptions=True)
@@ -450,8 +452,13 @@ async def find_answering(settings: LanSettings, seconds: float) -> list[str]:
     return [host_and_port(*named) for named, answer in pairs if isinstance(answer, DhtPong)]
 
 
-def _put(finished: Finished) -> DhtPut:
-    return DhtPut(finished.stored, tuple(host_and_port(*peer) for peer in finished.unanswered), finished.seconds)
+def _put(finished: Finished, skill_id: str, capabilities: Sequence[str]) -> DhtPut:
+    named = {name_key(skill_id): skill_id}
+    for name in capabilities:
+        named |= {skill_key(skill_id, name): name, capability_key(name): name}
+    full = dict.fromkeys(named[key] for key in finished.full)
+    unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
+    return DhtPut(finished.stored, unanswered, finished.seconds, tuple(full))
 
 
 def _trust(standing: Standing) -> Trust:

@@ -14,7 +14,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -149,7 +149,9 @@ class LanKeys:
         if not self.key_file.exists():
             with self._locked():
                 if not self.key_file.exists():
-                    self.keep_key(new_key())
+                    key = new_key()
+                    self.keep_key(key)
+                    return key
         return read_private_key(self.key_file)
 
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
@@ -209,3 +211,19 @@ class LanKeys:
         with storage_errors(self.folder):
             make_folder(self.folder, mode=0o700)
         return locked(self.folder / ".lock")
+
+
+class PassingKeys(LanKeys):
+    """The same for an agent that only asks, and cannot write its folder: what is not there is made for this process."""
+
+    def keep_key(self, key: EllipticCurvePrivateKey) -> None:
+        """Do not store it."""
+
+    def forget_revocations(self) -> None:
+        """Leave them."""
+
+    def _write(self, path: Path, content: bytes) -> None:
+        pass
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return nullcontext()

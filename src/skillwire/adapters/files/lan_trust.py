@@ -22,6 +22,7 @@ from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import (
     LanKeys,
+    PassingKeys,
     read_certificates,
     read_group_key,
 )
@@ -64,12 +65,14 @@ class LanTrust(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float | None = None) -> LanTrust:
-    """Return the agent's identity and trust; missing parts of the identity are made.
+def load_trust(
+    settings: LanSettings, *, folder: Path | None = None, now: float | None = None, keeps: bool = True
+) -> LanTrust:
+    """Return the agent's identity and trust; missing parts of the identity are made, and stored if ``keeps``.
 
     Raises StorageError (``LAN_KEYS``), ValidationError (``LAN_TRUST``), TrustError for an invalid list or refused URL.
     """
-    keys = LanKeys(folder)
+    keys = LanKeys(folder) if keeps else PassingKeys(folder)
     if settings.group_key_file:
         with _naming_setting(settings, "group_key_file"):
             group = GroupKey(read_group_key(Path(settings.group_key_file)))

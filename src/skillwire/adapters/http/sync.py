@@ -64,10 +64,7 @@ def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tup
 
     def work() -> None:
         while (index := _next(waiting, 0)) is not None:
-            try:
-                ended.put((index, calls[index]()))
-            except BaseException as error:  # noqa: BLE001 - the caller's thread decides what to make of it
-                ended.put((index, error))
+            _run(calls, index, ended)
 
     started, most = 0, min(threads, len(calls))
     try:
@@ -87,19 +84,12 @@ def run_staggered(calls: Sequence[Callable[[], T]], delays: Sequence[float]) -> 
     A call begins when one has ended and its outcome was taken, or ``delays`` seconds after the one before.
     """
     ended: queue.SimpleQueue[tuple[int, T | BaseException]] = queue.SimpleQueue()
-
-    def work(index: int) -> None:
-        try:
-            ended.put((index, calls[index]()))
-        except BaseException as error:  # noqa: BLE001 - the caller's thread decides what to make of it
-            ended.put((index, error))
-
     begun = 0
     for _ in calls:
         outcome = None
         while outcome is None:
             if begun < len(calls):
-                threading.Thread(target=work, args=(begun,), daemon=True).start()
+                threading.Thread(target=_run, args=(calls, begun, ended), daemon=True).start()
                 begun += 1
             outcome = _next(ended, delays[begun - 1] if begun < len(calls) else None)
         yield outcome
@@ -107,19 +97,19 @@ def run_staggered(calls: Sequence[Callable[[], T]], delays: Sequence[float]) -> 
 
 def call_within(call: Callable[[], T], seconds: float) -> T | None:
     """Run a call in a thread; return its result, or None when it takes longer than ``seconds`` and is left running."""
-    ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[int, T | BaseException]] = queue.SimpleQueue()
+    threading.Thread(target=_run, args=([call], 0, ended), daemon=True).start()
+    _, outcome = _next(ended, seconds) or (0, None)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
-    def work() -> None:
-        try:
-            ended.put((call(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            ended.put((None, error))
 
-    threading.Thread(target=work, daemon=True).start()
-    result, error = _next(ended, seconds) or (None, None)
-    if error is not None:
-        raise error
-    return result
+def _run(calls: Sequence[Callable[[], T]], index: int, ended: queue.SimpleQueue[tuple[int, T | BaseException]]) -> None:
+    try:
+        ended.put((index, calls[index]()))
+    except BaseException as error:  # noqa: BLE001 - the caller's thread decides what to make of it
+        ended.put((index, error))
 
 
 def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:

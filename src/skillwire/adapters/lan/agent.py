@@ -36,7 +36,15 @@ from skillwire.adapters.lan.queries import Queries
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
-from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.errors import (
+    ConflictError,
+    FetchError,
+    SkillwireError,
+    SourceLocation,
+    StorageError,
+    TrustError,
+    ValidationError,
+)
 from skillwire.model.execution import Moment
 from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.events import (
@@ -134,6 +142,7 @@ class AgentIdentity(NamedTuple):
     folder: Path
     trust: LanTrust | None = None  # the files of all of that; None when it was given
     name: AgentNameLock | None = None  # None for an agent that offers nothing, or whose identity was given
+    unkept: StorageError | None = None  # why its key lasts no longer than this process
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,6 +158,8 @@ def load_agent_identity(
 ) -> AgentIdentity:
     """Return the agent that takes part in these roles; what is not given comes from its folder.
 
+    An agent that offers nothing needs no lasting key: where none can be stored, it has one for this process.
+
     Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError, TrustError: as ``load_trust``.
     """
     folder = state_directory() / "lan"
@@ -157,14 +168,21 @@ def load_agent_identity(
         return AgentIdentity(settings.agent_id, identity, authority, folder)
     name = default_agent_name(settings) if identity is None and roles & _OFFERING else None
     folder = folder if name is None else name.folder
+    unkept = None
     try:
-        trust = load_trust(settings, folder=folder)
+        try:
+            trust = load_trust(settings, folder=folder)
+        except StorageError as error:
+            if name is not None or error.code != "STORAGE":
+                raise
+            trust, unkept = load_trust(settings, folder=folder, keeps=False), error
         _check_agent_id(trust.agent_id, folder)
     except BaseException:
         if name is not None:
             name.let_go()
         raise
-    return AgentIdentity(trust.agent_id, identity or trust.identity, authority or trust.authority, folder, trust, name)
+    known = identity or trust.identity, authority or trust.authority
+    return AgentIdentity(trust.agent_id, *known, folder, trust, name, unkept)
 
 
 def _check_agent_id(agent_id: str, folder: Path) -> None:

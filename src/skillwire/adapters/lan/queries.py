@@ -134,7 +134,7 @@ class Queries:
 
     async def group_order(self, scene: str) -> list[Key]:
         """Return the first members of a scene's group in the order of the registry that answers first, if any."""
-        answer = await self._ask_scene(scene, (), is_join=False, patience=self._settings.discovery.not_found_patience)
+        answer = await self._ask_scene(scene, (), is_join=False, patience=self._settings.discovery.patience)
         return [] if isinstance(answer, bool) else [(one.agent_id, one.skill_id) for one in answer.answer.members]
 
     async def _ask_scene(

@@ -82,6 +82,8 @@ def check_record_size(skill: Register | Offer, size: int = limits.DATAGRAM_BYTES
 
 
 _LEAST_SENDS: Final = 2
+#: Seconds between a heartbeat and the registration that has to come after it.
+_BETWEEN: Final = 0.03
 #: Share of the datagrams that a peer reads from one source.
 _FULL_PACE: Final = 0.8
 #: Registrations a second at most, however fast they are acknowledged: a peer reads 420 datagrams a second of a host
@@ -319,8 +321,12 @@ class RouteAgent:
         """Register what a registry requests; every skill when the registry is new or started anew."""
         had_it = source in self._repeated["register", skill_id].acknowledged
         is_new = self._registries.add_starting(source, now, had_it=had_it)
+        pause = 0.0
+        if is_new and self._is_settled:  # other registries that hear a heartbeat first count us as there before
+            self._heartbeats.send(skill_id, now)
+            pause = _BETWEEN
         for name in tuple(self._offers) if is_new else (skill_id,):
             self._repeated["register", name].acknowledged.pop(source, None)
             if ("register", name) not in self._schedule and name not in self._queues["register"]:
                 self._renew(name, now).sends = 0
-                self._schedule.set(("register", name), now.steady)
+                self._schedule.set(("register", name), now.steady + pause)

@@ -44,6 +44,11 @@ NAME_FIX: Final = (
 _FIND_FIX: Final = (
     "Check the spelling, and that the skill's server runs with --dht, or search elsewhere: skillwire find QUERY."
 )
+_REFUSED_FIX: Final = "Check the clock of this machine, and its certificate: skillwire key show."
+_FULL_FIX: Final = (
+    "Announce it under another name and more specific capabilities, or have an authority of the nodes certify this "
+    "machine: certified publishers displace others."
+)
 _REACH_FIX: Final = (
     "Check that UDP passes between this machine and a bootstrap node: skillwire dht ping HOST:PORT. To run a node "
     "here: skillwire dht serve."
@@ -104,13 +109,15 @@ def _as_lan_skill(skill: DhtSkill, *, is_stale: bool) -> LanSkill:
 
 
 def unreached(answers: Iterable[DhtAnswer | DhtPut]) -> str:
-    """Return the keys and nodes that did not answer, as the end of a sentence; empty when all did."""
-    keys, nodes = dict[str, None](), dict[str, None]()
+    """Return the keys and nodes that did not answer, or had no room, as the end of a sentence; empty for none."""
+    keys, full, nodes = dict[str, None](), dict[str, None](), dict[str, None]()
     for answer in answers:
         nodes |= dict.fromkeys(answer.unanswered)
         keys |= dict.fromkeys(getattr(answer, "keys_without_answer", ()))
+        full |= dict.fromkeys(getattr(answer, "full", ()))
     more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
     parts = [f"no node answered for {', '.join(keys)}"] if keys else []
+    parts += [f"no node has room under {', '.join(full)}: each keeps 16 publishers of a name"] if full else []
     parts += [f"no answer came from {', '.join(list(nodes)[:_NAMED])}{more}"] if nodes else []
     return "".join(f"; {part}" for part in parts)
 
@@ -141,9 +148,7 @@ def check_put(done: DhtPut, settings: DhtSettings, skill_id: str) -> None:
     """Raise FetchError (``DHT_UNREACHABLE``) or TrustError (``DISC_003``) where no node has stored the record."""
     if done.stored:
         return
-    if done.unanswered:
+    if done.unanswered and not done.full:
         raise silent(settings, done.seconds)
     message = f"no node of the DHT stored {skill_id}{unreached([done])}"
-    raise TrustError(
-        "DISC_003", message, fix="Check the clock of this machine, and its certificate: skillwire key show."
-    )
+    raise TrustError("DISC_003", message, fix=_FULL_FIX if done.full else _REFUSED_FIX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The source of folders: the skill that a path is, or the skills below it."""
+    """The source of folders: the skill that a path is, or the skills below it, in a repository those of agents too."""
 
     def __init__(self, context: ResolveContext) -> None:
         self._root = context.root
@@ -46,6 +47,12 @@ def _load_all(path: Path, root: Path) -> list[SkillRef]:
     from skillwire.folder.files import find_folders  # noqa: PLC0415  # most references are not folders
 
     folders = find_folders(path)
+    if (path / ".git").exists() and folders != [path]:
+        from skillwire.resolver.sources.git import SKILL_FOLDERS  # noqa: PLC0415  # same
+
+        hidden = chain.from_iterable(find_folders(path / name) for name, _ in SKILL_FOLDERS if name.startswith("."))
+        known = {one.name for one in folders}
+        folders += {one.name: one for one in hidden if one.name not in known}.values()
     if not folders:
         # pathlib drops the ./ that marks a copied text as a folder
         place = SourceLocation(str(path) if path.is_absolute() or str(path).startswith(".") else f"./{path}")

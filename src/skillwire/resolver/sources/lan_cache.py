@@ -21,8 +21,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SourceLocation
+from skillwire.errors import DecodeError, SourceLocation, ValidationError
+from skillwire.model.digest import Digest
 from skillwire.model.lan import FoundVia, LanChange, LanSkill
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery import codec as kinds
 from skillwire.protocols.skill_discovery.messages import HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.settings import CacheSettings
@@ -90,7 +92,7 @@ def _decode_entry(skill_id: str, value: object, source: str) -> Entry:
     for name, (read, default) in _FIELDS.items():
         try:
             fields[name] = read(found.get(name, default))
-        except (DecodeError, TypeError, ValueError, AttributeError) as error:
+        except (DecodeError, ValidationError, TypeError, ValueError, AttributeError) as error:
             raise _refusal(f"{ascii(skill_id)[:60]} has no good {name}", source) from error
     host, port = fields["endpoint"]
     skill = LanSkill(
@@ -106,6 +108,8 @@ def _decode_entry(skill_id: str, value: object, source: str) -> Entry:
         fields["isVerified"],
         FoundVia.CACHE,
         fields["lastUpdated"] / 1000,
+        url=fields["url"],
+        digest=fields["digest"],
     )
     return Entry(skill, fields["lastUpdated"], fields["expiresAt"])
 
@@ -153,6 +157,8 @@ _FIELDS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {
     "agentId": (lambda text: "" if text == "" else kinds.read_identifier(text), ""),
     "skillType": (partial(_one_of, frozenset(SkillType) | {""}), ""),
     "isVerified": (_flag, False),
+    "url": (lambda text: text and str(parse_url(text)).rstrip("/"), ""),
+    "digest": (lambda text: text and Digest.parse(text), ""),
 }
 
 
@@ -208,6 +214,7 @@ def _standard_members(entry: Entry) -> dict[str, str]:
 def _own_members(entry: Entry) -> dict[str, str]:
     skill = entry.skill
     values = {"agentId": skill.agent_id, "skillType": str(skill.skill_type), "isVerified": skill.is_verified}
+    values |= {name: value for name, value in (("url", skill.url), ("digest", skill.digest)) if value}
     return {name: json.dumps(value) for name, value in values.items()}
 
 
@@ -264,7 +271,8 @@ class LanCache:
         """Keep skills that can be written.
 
         An unsigned report of a skill, by mDNS or another agent, neither replaces nor extends a verified entry; only its
-        failed health is used.
+        failed health is used. Anybody may put any agent's name into the DHT, so a record of it replaces no entry of the
+        local network, and an uncertified one no certified one.
         """
         if not self._settings.enabled:
             return
@@ -274,6 +282,9 @@ class LanCache:
                     known = self._entries[key]
                     self._keep(known._replace(skill=known.skill._replace(status=skill.status)))
                     self.is_changed = True
+                continue
+            known_entry = self._entries.get(_key(skill))
+            if skill.found_via is FoundVia.DHT and known_entry is not None and not _may_replace(known_entry, skill):
                 continue
             updated = int(now * 1000)
             entry = Entry(
@@ -346,6 +357,10 @@ class LanCache:
         if not trusted:
             self._trusted.pop(place, None)
         self.is_changed = True
+
+
+def _may_replace(known: Entry, record: LanSkill) -> bool:
+    return bool(known.skill.url) and (record.is_verified or not known.skill.is_verified)
 
 
 def _key(skill: LanSkill) -> Key:

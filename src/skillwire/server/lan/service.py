@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -39,8 +39,9 @@ from skillwire.server.lan.health import GOOD, UNCHECKED, HealthReading, SkillHea
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.adapters.lan.connection_secrets import SceneSecrets
     from skillwire.model.lan import LanSnapshot
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.revision import Revision
     from skillwire.wire.node import Peer
+
+AgentT = TypeVar("AgentT", "LanAgent", "DhtAgent")
 
 #: The longest values of the fields that the agent fills in.
 _LONGEST_ADDRESS: Final = "2001:1db8:1111:2222:3333:4444:5555:6666"
@@ -111,6 +114,16 @@ def _flaw(offer: Offer, agent_id: str) -> str | None:
 
 #: Skipped skills that are named in the log; the others are counted.
 _NAMED: Final = 5
+
+
+def log_skipped(log: Any, where: str, skipped: Mapping[str, str]) -> None:
+    """Log the skills that are not announced ``where``, with the reason of each of the first."""
+    event = f"not announced {where}"
+    for name, reason in list(skipped.items())[:_NAMED]:
+        log.warning(event, skill=name, reason=reason)
+    if len(skipped) > _NAMED:
+        event = f"more are {event}"
+        log.warning(event, skills=len(skipped) - _NAMED)
 
 
 class Announcer:
@@ -192,10 +205,7 @@ class Announcer:
         self._offers = announcement.offers
         self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
         if announcement.skipped != self._skipped:
-            for name, reason in list(announcement.skipped.items())[:_NAMED]:
-                self._log.warning("not announced on the LAN", skill=name, reason=reason)
-            if len(announcement.skipped) > _NAMED:
-                self._log.warning("more are not announced on the LAN", skills=len(announcement.skipped) - _NAMED)
+            log_skipped(self._log, "on the LAN", announcement.skipped)
         self._skipped = announcement.skipped
 
 
@@ -215,17 +225,91 @@ def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int
 
 #: Seconds until an unusable network is tried again.
 _AGAIN: Final = 5.0
+
+
+class NetworkService(Generic[AgentT]):
+    """Keeps an agent for a server: starts it, again where it cannot start, and wakes it at each new revision.
+
+    ``task`` is its name among the background tasks, ``where`` that of its network in the log. ``trouble`` is the reason
+    why there is no agent.
+    """
+
+    def __init__(self, task: str, where: str, catalog: CatalogService, background: BackgroundTasks) -> None:
+        self.trouble = ""
+        self._task, self._where = task, where
+        self._catalog = catalog
+        self._background = background
+        self._agent: AgentT | None = None
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._has_left = False
+        self._log = structlog.get_logger("skillwire.lan")
+
+    def _start(self, live: Coroutine[Any, Any, None]) -> None:
+        """Run ``live``, and wake it at each revision."""
+        loop = asyncio.get_running_loop()
+
+        def wake(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._wake.set)
+
+        self._catalog.follows.append(wake)
+        self._tasks.append(asyncio.create_task(live))
+
+    async def _begin(self, make: Callable[[], AgentT]) -> AgentT:
+        """Return the agent of ``make``, called in a thread, once there is a revision and it has started."""
+        making = asyncio.create_task(asyncio.to_thread(make))  # reads keys and certificates meanwhile
+        try:
+            await self._catalog.first()
+        except asyncio.CancelledError:
+            making.cancel()
+            raise
+        while True:
+            try:
+                agent = await making
+                await agent.start()
+            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
+                code, reason = "INTERNAL", type(error).__name__
+                more: dict[str, object] = {} if isinstance(error, OSError) else {"exc_info": error}
+                if isinstance(error, SkillwireError):
+                    code, reason, more = error.code, error.message, {"fix": error.diagnostics().fix}
+                    more |= {"place": str(error.place)} if error.place else {}
+                if reason != self.trouble:
+                    self._log.warning(f"not {self._where}", code=code, reason=reason, again_in=_AGAIN, **more)
+                self.trouble = reason
+                await self._background.failed(self._task, error, is_logged=False)
+                await asyncio.sleep(_AGAIN)
+                making = asyncio.create_task(asyncio.to_thread(make))
+                continue
+            self.trouble, self._agent = "", agent
+            await self._background.recovered(self._task)
+            return agent
+
+    async def _repeat(self, task: str, do: Callable[[], Awaitable[object]], every: float) -> None:
+        """Repeat ``do`` at each revision, and every few seconds."""
+
+        async def wait(seconds: float) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+
+        async def awake() -> None:
+            self._wake.clear()
+            await do()
+
+        await self._background.repeat(task, awake, wait, every, lambda: self._has_left)
+
+
 #: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.
 _GOODBYE: Final = 6.0
 
 
-class LanService:
+class LanService(NetworkService["LanAgent"]):
     """Keeps an agent on the local network for a server.
 
     ``make_agent`` gets the fitting settings and a function that returns the status of a skill; it and
     ``goodbye_reason`` are called in a thread. ``make_secrets`` gets the settings and a lookup: skill ID and scene →
-    name of the skill. Every skill joins ``scenes`` beside its own. ``trouble`` is the reason
-    why there is no network, ``tls_port`` the port of connection secrets or 0.
+    name of the skill. Every skill joins ``scenes`` beside its own. ``tls_port`` is the port of connection secrets or 0.
     """
 
     def __init__(
@@ -238,26 +322,19 @@ class LanService:
         *,
         background: BackgroundTasks,
     ) -> None:
-        self._background = background
+        super().__init__("lan", "on the LAN", catalog, background)
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
         self.goodbye_reason: Callable[[], Reason] = lambda: self.settings.goodbye_reason
-        self.trouble = ""
         self.tls_port = 0
-        self._catalog = catalog
         self._health = health
         self._make_agent = make_agent
         self._make_secrets = make_secrets
         self._secrets: SceneSecrets | None = None
         self._endpoint: Endpoint | None = None
-        self._agent: LanAgent | None = None
         self._changes = Notifier()
-        self._wake = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._has_left = False
         self._announcer = Announcer(catalog, health)
         health.follow(self._wake.set)
-        self._log = structlog.get_logger("skillwire.lan")
 
     @property
     def agent_id(self) -> str:
@@ -305,14 +382,7 @@ class LanService:
             self.trouble = "the address of this server is not set"
             self._log.warning("not on the LAN", reason=self.trouble)
             return
-        loop = asyncio.get_running_loop()
-
-        def wake(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._wake.set)
-
-        self._catalog.follows.append(wake)
-        self._tasks.append(asyncio.create_task(self._live()))
+        self._start(self._live())
 
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""
@@ -345,59 +415,20 @@ class LanService:
         self._changes.notify_all()
 
     async def _live(self) -> None:
-        making = self._make()  # reads keys and certificates meanwhile
-        try:
-            await self._catalog.first()
-        except asyncio.CancelledError:
-            making.cancel()
-            raise
-        agent = await self._begin(making)
+        agent = await self._begin(lambda: self._make_agent(self.settings, self._announcer.status))
+        self._log.info("on the LAN", agent=agent.agent_id)
+        for note in agent.notes:
+            self._log.warning("LAN agent has a note", note=note)
         self._tasks.append(asyncio.create_task(self._follow(agent)))
 
         async def announce() -> None:
-            self._wake.clear()
             if self._endpoint and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
                 if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
                     self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
                     self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
                 self._announcer.announce(agent)
 
-        async def wait(seconds: float) -> None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._wake.wait()
-
-        every = self.settings.discovery.heartbeat_interval
-        await self._background.repeat("announcements", announce, wait, every, lambda: self._has_left)
-
-    def _make(self) -> asyncio.Task[LanAgent]:
-        return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
-
-    async def _begin(self, making: asyncio.Task[LanAgent]) -> LanAgent:
-        """Return the agent once it has started; an unusable network is tried again."""
-        while True:
-            try:
-                agent = await making
-                await agent.start()
-            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
-                code, reason = "INTERNAL", type(error).__name__
-                more: dict[str, object] = {} if isinstance(error, OSError) else {"exc_info": error}
-                if isinstance(error, SkillwireError):
-                    code, reason, more = error.code, error.message, {"fix": error.diagnostics().fix}
-                    more |= {"place": str(error.place)} if error.place else {}
-                if reason != self.trouble:
-                    self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **more)
-                self.trouble = reason
-                await self._background.failed("lan", error, is_logged=False)
-                await asyncio.sleep(_AGAIN)
-                making = self._make()
-                continue
-            self.trouble, self._agent = "", agent
-            await self._background.recovered("lan")
-            self._log.info("on the LAN", agent=agent.agent_id)
-            for note in agent.notes:
-                self._log.warning("LAN agent has a note", note=note)
-            return agent
+        await self._repeat("announcements", announce, self.settings.discovery.heartbeat_interval)
 
     async def _follow(self, agent: LanAgent) -> None:
         while True:

@@ -13,7 +13,7 @@ from skillwire.adapters.dht.agent import DhtAgent, find_answering, load_state
 from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork
-from skillwire.errors import ConflictError, FetchError, UsageError, ValidationError
+from skillwire.errors import ConflictError, FetchError, StorageError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -236,6 +236,22 @@ async def test_a_damaged_file_is_a_note_and_is_written_anew(start, content):
     assert again.id == facts
     assert [str(path) in note and "damaged" in note for note in again.notes] == [True]
     await eventually_async(lambda: load_state(path)[0].port == again.port)
+
+
+async def test_a_client_without_a_place_for_its_key_asks_and_cannot_put(three, start, monkeypatch):
+    first, second, _ = three
+    await second.put(OFFER)
+    monkeypatch.setenv("SKILLWIRE_HOME", "/proc/none")  # where not even root makes a folder
+    client = await start(("127.0.0.1", first.port), is_client=True)
+    assert [skill.skill_id for skill in (await client.find_by_name("csv-profile")).skills] == ["csv-profile"]
+    assert (await client.ping("127.0.0.1", first.port)).node_id == first.id
+    assert await find_answering(settings(("127.0.0.1", first.port)), 5.0) == [f"127.0.0.1:{first.port}"]
+    for operation in (client.put(OFFER), client.remove("csv-profile", OFFER.capabilities)):
+        with pytest.raises(StorageError) as caught:
+            await operation
+        assert "SKILLWIRE_HOME" in caught.value.diagnostics().fix
+    with pytest.raises(StorageError):
+        DhtAgent(settings())
 
 
 async def test_a_file_that_cannot_be_written_is_a_note_and_no_failure(start, monkeypatch):

@@ -10,8 +10,8 @@ import pytest
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.lan.agent import default_agent_name, load_agent_identity
-from skillwire.errors import ConflictError, SourceLocation, ValidationError
-from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.errors import ConflictError, SourceLocation, StorageError, ValidationError
+from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames
@@ -146,3 +146,15 @@ def test_an_identity_that_was_given_is_its_owners():
     key = GroupKey(b"a secret that all of us share")
     both = [load_agent_identity(LanSettings(agent_id="a"), frozenset(Role), key, key) for _ in range(2)]
     assert [one.name for one in both] == [None, None]
+
+
+def test_an_agent_that_only_asks_needs_no_place_for_its_key(monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", "/proc/none")  # where not even root makes a folder
+    here = load_agent_identity(LanSettings(), ASKS, None, None)
+    assert here.unkept is not None
+    judgement = here.authority.judge(here.agent_id, here.identity.certificate, time.time())
+    assert judgement is not None
+    assert judgement.standing_of(here.agent_id) is Standing.UNVERIFIED
+    assert judgement.key.verifies(b"x", here.identity.sign(b"x"))
+    with pytest.raises(StorageError):
+        load_agent_identity(LanSettings(), frozenset(Role), None, None)

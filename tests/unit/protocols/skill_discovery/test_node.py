@@ -14,6 +14,7 @@ from skillwire.protocols.skill_discovery.events import (
 )
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
+from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.search import not_yet_heard, one_provider
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import EPOCH
@@ -320,13 +321,17 @@ def test_a_search_does_not_wait_for_stale_skills():
 @pytest.mark.spec("SDP-scene-incumbent")
 @pytest.mark.parametrize("alone", [0.3, 3, 20])
 @pytest.mark.parametrize("skills", [1, 3])
-def test_registries_that_start_one_after_the_other_agree_about_the_primary(alone, skills):
+@pytest.mark.parametrize("asks", [False, True])
+def test_registries_that_start_one_after_the_other_agree_about_the_primary(alone, skills, asks):
     lan = Lan()
     for host in (B, A):  # the name of the second is the first
         lan.node(host, OFFERS, REGISTRY)
         for number in range(skills):
             lan.offer(host, f"skill-{number}")
-        lan.run(alone)
+        lan.run(alone if host == B else 0.3)
+    if asks:  # a command has both register anew, before the second has heard a heartbeat of the first
+        lan.node(C, ASKS, Role.OBSERVER)
+        lan.do(C, lambda node, now: node.searches.discover(now))
     lan.run(20)
     first, other = (lan.nodes[host].registry.provider("auth") for host in (A, B))
     assert first

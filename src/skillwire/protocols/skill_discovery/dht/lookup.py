@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire import limits
 from skillwire.errors import SkillwireError
 from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, Stored, may_name, read_host, write_host
-from skillwire.protocols.skill_discovery.dht.storage import STORED
+from skillwire.protocols.skill_discovery.dht.storage import FULL, STORED
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.wire.node import Peer
 
@@ -73,11 +73,13 @@ class Walk:
         self.answerers: set[bytes] = set()
         self.unanswered: dict[Peer, None] = {}
         self.stored = 0
+        self.is_full = False  # a node had no room
         self.is_over = False
         self.target = target
+        self.record = record
         self._number = int.from_bytes(target, "big")
         self._peers, self._k, self._changed = peers, k, changed
-        self._record, self._reader = record, reader
+        self._reader = reader
         self._at_the_end = at_the_end
         self._seen: set[WireContact] = set()
         self._paths: list[list[Candidate]] = [[] for _ in range(PATHS)]  # the closest first
@@ -89,12 +91,15 @@ class Walk:
         self._read: set[bytes] = set()  # nodes that gave all their records
         self._reading = 0
 
-    def start(self, now: Moment) -> None:
-        """Ask the closest known nodes."""
-        for number, contact in enumerate(self._peers.closest(self._number, self._k)):
+    def start(self, now: Moment) -> bool:
+        """Ask the closest known nodes; return whether ours is among the closest."""
+        closest = self._peers.closest(self._number, self._k)
+        for number, contact in enumerate(closest):
             self._add(contact, number % PATHS, None)
         self._go_on(now)
         self._first = {one for one in self._busy if one is not None}
+        own = self._peers.number ^ self._number
+        return len(closest) < self._k or int.from_bytes(closest[-1].id, "big") ^ self._number > own
 
     def _add(self, contact: Contact, path: int, namer: Candidate | None) -> None:
         if self._is_new(contact) and contact.id != self._peers.id and len(self._seen) <= limits.DHT_WALK_NODES:
@@ -157,9 +162,9 @@ class Walk:
 
     def _send(self, candidate: Candidate, now: Moment) -> None:
         fields: tuple[Any, ...] = self.target, self._reader is not None, 0
-        if self._record is not None:
-            fields = self.target, self._record
-        kind = Find if self._record is None else Store
+        if self.record is not None:
+            fields = self.target, self.record
+        kind = Find if self.record is None else Store
         done, slow = partial(self._settle, candidate), partial(self._slow, candidate)
         self._peers.requests.ask(candidate.contact.peer, candidate.contact.id, kind, fields, now, done, slow)
 
@@ -194,6 +199,7 @@ class Walk:
             self._unread.append((candidate, answer.contacts))
             if isinstance(answer, Stored):
                 self.stored += answer.status == STORED
+                self.is_full = self.is_full or answer.status == FULL
             elif answer.record:
                 self._take_record(candidate, answer, now)
         self._go_on(now)

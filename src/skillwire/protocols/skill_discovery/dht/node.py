@@ -9,13 +9,14 @@ counts for several, and all unproven sources share a rate for these. Spec: SDP Â
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SkillwireError
+from skillwire.errors import DecodeError, SkillwireError, ValidationError
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
@@ -27,6 +28,7 @@ from skillwire.protocols.skill_discovery.dht.records import (
     DhtOffer,
     JudgementCache,
     RecordReader,
+    check_offer,
     sign_record,
 )  # fmt: skip
 from skillwire.protocols.skill_discovery.dht.requests import SourceRates
@@ -60,7 +62,8 @@ class Finished(NamedTuple):
     Args:
         records: newest of each signer, agent and skill, each verified; none that was removed.
         asked: nodes that answered.
-        stored: nodes that hold the record, at least under each of its keys.
+        stored: nodes that hold the record, at least under each of its keys that had room.
+        full: keys under which no node had room.
         unanswered: addresses of nodes that did not answer.
         keys_without_answer: keys for which no node answered.
         pong: of a ping that was answered.
@@ -70,6 +73,7 @@ class Finished(NamedTuple):
     records: tuple[SignedRecord, ...] = ()
     asked: int = 0
     stored: int = 0
+    full: tuple[bytes, ...] = ()
     unanswered: tuple[Peer, ...] = ()
     keys_without_answer: tuple[bytes, ...] = ()
     seconds: float = 0.0
@@ -180,8 +184,7 @@ class DhtNode:
 
     def remove(self, skill_id: str, capabilities: Sequence[str], now: Moment, seconds: float) -> int:
         """Put a tombstone; return the number of the operation. Raises: ValidationError (``DHT_RECORD``)."""
-        offer = DhtOffer(skill_id, "0.0.0", "removed", "", tuple(capabilities))
-        return self._put(offer, now, seconds, is_removed=True)
+        return self._put(_tombstone(skill_id, capabilities), now, seconds, is_removed=True)
 
     def ping(self, peer: Peer, now: Moment, seconds: float) -> int:
         """Say HELLO to an address; return the number of the operation."""
@@ -197,14 +200,14 @@ class DhtNode:
         first that fits into no record; nothing changes then.
         """
         for offer in self._offers.unknown(offers):
-            self._sign(offer, now)
+            check_offer(offer, self._agent_id, self._identity.certificate)
         operation = self._begin(now, seconds)
         for before, after in self._offers.replace(offers, now.steady):
             kept = () if after is None else keys_to_write(after.skill_id, after.capabilities)
             keys = [key for key in keys_to_write(before.skill_id, before.capabilities) if key not in kept]
-            if keys:
-                data = self._sign(before, now, is_removed=True)
-                operation.walks += self._walks_to_store(keys, data, now, partial(self._progress, operation))
+            with suppress(ValidationError):  # the certificate is longer than before
+                data = self._sign(_tombstone(before.skill_id, before.capabilities), now, is_removed=True)
+                operation.walks += self._walks_to_store(keys, data, partial(self._progress, operation))
         self._on_timer_of_offers(now)
         return self._start(operation, now)
 
@@ -249,16 +252,21 @@ class DhtNode:
         return operation
 
     def _start(self, operation: _Operation, now: Moment) -> int:
-        if self._peers.may_come:
+        if self._peers.may_come(now):
             self._parked.append(operation)
             return operation.number
-        for walk in operation.walks:
-            walk.start(now)
+        self._start_walks(operation.walks, now)
         self._progress(operation, now)
         return operation.number
 
+    def _start_walks(self, walks: Sequence[Walk], now: Moment) -> None:
+        """Start walks; keep a record here, too, where this node is among the closest."""
+        for walk in walks:
+            if walk.start(now) and walk.record is not None and not self._is_client:
+                self._keep(walk.target, walk.record, now)
+
     def _start_parked(self, now: Moment) -> None:
-        if not self._peers.may_come:
+        if not self._peers.may_come(now):
             parked, self._parked = self._parked, []
             for operation in parked:
                 if operation.number in self._operations:
@@ -270,7 +278,7 @@ class DhtNode:
         operation.enough = self._settings.replication_factor
         self._counters["put"] += 1
         keys = keys_to_write(offer.skill_id, offer.capabilities)
-        operation.walks = self._walks_to_store(keys, data, now, partial(self._progress, operation))
+        operation.walks = self._walks_to_store(keys, data, partial(self._progress, operation))
         return self._start(operation, now)
 
     def _sign(self, offer: DhtOffer, now: Moment, *, is_removed: bool = False) -> bytes:
@@ -280,15 +288,9 @@ class DhtNode:
         most = TOMBSTONE_LIFETIME if is_removed else min(LIFETIME, self._settings.lifetime)
         return sign_record(offer, self._agent_id, self._identity, self._stamp, lifetime=most, is_removed=is_removed)
 
-    def _walks_to_store(self, keys: Sequence[bytes], data: bytes, now: Moment, changed: Any) -> list[Walk]:
-        """Return the walks that store a record under its keys; keep it here where this node is among the closest."""
+    def _walks_to_store(self, keys: Sequence[bytes], data: bytes, changed: Any) -> list[Walk]:
+        """Return the walks that store a record under its keys."""
         k = max(self._settings.k, self._settings.replication_factor)
-        for key in keys:
-            number = int.from_bytes(key, "big")
-            closest = self._peers.closest(number, k)
-            is_near = len(closest) < k or int.from_bytes(closest[-1].id, "big") ^ number > self._peers.number ^ number
-            if is_near and not self._is_client:
-                self._keep(key, data, now)
         last = self._peers.bootstrap_contacts if self._profile is Profile.SIGNED else tuple
         return [Walk(self._peers, key, k, changed, record=data, at_the_end=last) for key in keys]
 
@@ -315,7 +317,7 @@ class DhtNode:
             operation.number,
             tuple(found.values()),
             len({node_id for walk in walks for node_id in walk.answerers}),
-            min((walk.stored for walk in walks), default=0),
+            *_stored(walks),
             tuple(unanswered),
             tuple(walk.target for walk in walks if not walk.answered),
             now.steady - operation.started,
@@ -449,15 +451,28 @@ class DhtNode:
 
     def _on_timer_of_offers(self, now: Moment) -> None:
         while (own := self._offers.pop(now.steady)) is not None:
+            try:
+                data = self._sign(own.offer, now)
+            except ValidationError:  # its certificate is longer than the one before
+                self._counters["put: too large"] += 1
+                own.stored = 0
+                continue
             keys = keys_to_write(own.offer.skill_id, own.offer.capabilities)
             self._counters["put"] += 1
             walks: list[Walk] = []
-            walks += self._walks_to_store(
-                keys, self._sign(own.offer, now), now, partial(self._own_progress, own, walks)
-            )
-            for walk in walks:
-                walk.start(now)
+            walks += self._walks_to_store(keys, data, partial(self._own_progress, own, walks))
+            self._start_walks(walks, now)
 
     def _own_progress(self, own: Own, walks: list[Walk], now: Moment) -> None:
         if all(walk.is_over for walk in walks):
-            self._offers.note(own, min(walk.stored for walk in walks), now.wall, now.steady)
+            self._offers.note(own, _stored(walks)[0], now.wall, now.steady)
+
+
+def _stored(walks: Sequence[Walk]) -> tuple[int, tuple[bytes, ...]]:
+    """Return on how many nodes a record is, at least under each key that had room, and the keys that had none."""
+    full = [walk for walk in walks if walk.is_full and not walk.stored]
+    return min((walk.stored for walk in walks if walk not in full), default=0), tuple(walk.target for walk in full)
+
+
+def _tombstone(skill_id: str, capabilities: Sequence[str]) -> DhtOffer:
+    return DhtOffer(skill_id, "0.0.0", "removed", "", tuple(capabilities))

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _RETRY: Final = 1.0
 _CHECK: Final = 10.0
 _FIRST_CHECK: Final = 0.4
+#: Seconds in which the first node may answer, on the slowest of networks.
+_PATIENCE: Final = 2.0
 #: Seconds in which a node that did not prove its key is not asked for it again without need.
 _DECLINED: Final = 10.0
 #: Nodes that are asked for their proof after one answer that names them: a proof costs both sides a millisecond.
@@ -93,6 +95,7 @@ class Peers:
         self.tables = Table(self.id, settings.k), Table(self.id, settings.k)
         self.bootstraps: dict[Peer, bool] = {}  # whether each answers
         self._is_told = False  # which they are
+        self._patient_until = 0.0
         self._agent_id, self._identity, self._authority = agent_id, identity, authority
         self._random = random
         self._profile = profile
@@ -113,10 +116,10 @@ class Peers:
         """Return the table of an address's family."""
         return self.tables[":" in peer.host]
 
-    @property
-    def may_come(self) -> bool:
-        """Whether no node is known, but the bootstrap nodes may still answer, or are not named yet."""
-        return (not self._is_told or bool(self._hellos)) and not any(map(len, self.tables))
+    def may_come(self, now: Moment) -> bool:
+        """Return whether no node is known, but the bootstrap nodes may still answer, or are not named yet."""
+        waits = not self._is_told or bool(self._hellos) or now.steady < self._patient_until
+        return waits and not any(map(len, self.tables))
 
     def admits(self, standing: Standing) -> bool:
         """Return whether the profile lets a signer of this standing take part."""
@@ -141,11 +144,13 @@ class Peers:
 
     def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
         """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
+        self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
         if not self._is_told:
             for peer in self._lost:  # from before a restart
                 self.hello(peer, now)
+            if self._lost or self.bootstraps:
+                self._patient_until = now.steady + _PATIENCE
         self._is_told = True
-        self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
         for peer, is_reached in self.bootstraps.items():
             if not is_reached:
                 self.hello(peer, now)
@@ -179,7 +184,7 @@ class Peers:
                 slow(now)
 
     def _welcomed(self, peer: Peer, nonce: bytes, answer: Welcome | None, now: Moment) -> None:
-        waiting = self._hellos.pop(peer)
+        waiting = self._hellos.pop(peer, ())  # empty for a late answer
         proof = None if answer is None else self._verify(nonce, answer, now)
         if proof is not None:
             self._take(peer, proof, now)

@@ -42,6 +42,10 @@ Identifier = Annotated[str, msgspec.Meta(pattern=rf"^[A-Za-z0-9._-]{{1,{int(limi
 _Identifiers = Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=int(limits.LAN_LIST_ENTRIES))]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=10**14)]  # until the year 5138
 _FIX: Final = "Use fewer or shorter capabilities, scenes or names, or a shorter endpoint."
+#: Bytes of the longest signature, and of the MessagePack heads beside body, certificate and signature.
+_REST: Final = 72 + 9
+#: Any time has as many bytes. Milliseconds since the epoch.
+_SOME_TIME: Final = 10**13
 
 
 class DhtOffer(NamedTuple):
@@ -123,6 +127,11 @@ class SignedRecord:
         return self.ends > wall and not self.judgement.is_revoked()
 
 
+def check_offer(offer: DhtOffer, agent_id: str, certificate: bytes) -> None:
+    """Raise ValidationError (``DHT_RECORD``) for an offer that no record of this agent can have. Nothing is signed."""
+    _write_body(offer, agent_id, certificate, _SOME_TIME, LIFETIME, is_removed=False)
+
+
 def sign_record(
     offer: DhtOffer,
     agent_id: str,
@@ -134,8 +143,16 @@ def sign_record(
 ) -> bytes:
     """Return a record, signed at ``now_ms`` (milliseconds since the epoch), for ``lifetime`` seconds.
 
-    Raises: ValidationError (``DHT_RECORD``) for a value that no record can have, or more than 1,100 bytes.
+    Raises: as :func:`check_offer`.
     """
+    body = _write_body(offer, agent_id, identity.certificate, now_ms, lifetime, is_removed=is_removed)
+    return _ENCODE(_Envelope(body, identity.certificate, sign(identity, _SIGNED + body)))
+
+
+def _write_body(
+    offer: DhtOffer, agent_id: str, certificate: bytes, now_ms: int, lifetime: float, *, is_removed: bool
+) -> bytes:
+    """Return the body of a record that fits into a datagram with the longest signature."""
     expires = now_ms + int(1000 * lifetime)
     body = _ENCODE(_Body(agent_id, *offer[:3], offer.capabilities, offer.scenes, offer.endpoint, offer.digest,
                          now_ms, expires, is_removed))  # fmt: skip
@@ -143,10 +160,9 @@ def sign_record(
         _read_body(body)
     except DecodeError as error:
         raise ValidationError("DHT_RECORD", error.message) from None
-    data = _ENCODE(_Envelope(body, identity.certificate, sign(identity, _SIGNED + body)))
-    if len(data) > limits.DHT_RECORD_BYTES:
-        raise ValidationError("DHT_RECORD", f"the record of {offer.skill_id} has {len(data):,} bytes", fix=_FIX)
-    return data
+    if (size := len(body) + len(certificate) + _REST) > limits.DHT_RECORD_BYTES:
+        raise ValidationError("DHT_RECORD", f"the record of {offer.skill_id} has {size:,} bytes", fix=_FIX)
+    return body
 
 
 def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:

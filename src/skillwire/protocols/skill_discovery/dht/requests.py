@@ -3,7 +3,8 @@
 An answer counts when it comes from the address that was asked, within the time, with the transaction, the type and the
 sender's id that belong to it. The timeout follows RFC 6298: the smoothed round trip and four times its variation. After
 it the request is sent once more, and its asker may ask another node meanwhile. A node without a measured round trip has
-twice the usual time.
+twice the usual time. An answer that comes too late for its asker still measures the round trip, and a proof still
+counts, so a slow node has the time that it needs from then on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     THIS_MACHINE,
     TRANSACTION,
     TRANSACTION_BYTES,
+    Hello,
     encode,
     reach,
     write_host,
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 #: Seconds until a request is sent again: to a node without a measured round trip at most, the least and the most.
 _UNKNOWN: Final = 0.4
 _LEAST: Final = 0.08
-_MOST: Final = 1.0
+_MOST: Final = 2.0
+#: Seconds after a request in which a late answer counts.
+_LATE: Final = 5.0
 
 #: Takes the answer, or None when none came.
 Done = Callable[[Any, "Moment"], None]
@@ -70,7 +74,8 @@ class Requests:
         self._settled = settled
         self._pending: dict[bytes, Pending] = {}
         self._due: TimerQueue[bytes] = TimerQueue()
-        self._usual = _UNKNOWN  # seconds of a timeout, of the nodes that answered
+        self._late: BoundedDict[bytes, Pending] = BoundedDict(limits.DHT_HELLOS)  # that were given up
+        self._usual = 0.0  # seconds of a timeout, of the nodes that answered
         self._round_trips: BoundedDict[Peer, tuple[float, float]] = BoundedDict(limits.DHT_PROVEN)
         self.timer = self._due.timer
 
@@ -97,31 +102,35 @@ class Requests:
     def _timeout(self, peer: Peer) -> float:
         known = self._round_trips.get(peer)
         if known is None:
-            return min(_UNKNOWN, 2 * self._usual)
+            return max(self._usual, min(_UNKNOWN, 2 * self._usual or _UNKNOWN))
         timeout = min(_MOST, max(_LEAST, known[0] + 4 * known[1]))
-        self._usual += (timeout - self._usual) / 8
+        self._usual += (timeout - self._usual) / (8 if self._usual else 1)
         return timeout
 
     def awaits(self, data: bytes) -> bool:
         """Return whether a datagram has the transaction of a request under way."""
-        return data[TRANSACTION] in self._pending
+        return data[TRANSACTION] in self._pending or data[TRANSACTION] in self._late
 
     def take(self, answer: Answer, source: Peer, now: Moment) -> bool:
         """Give an answer to its asker; False when it is not one that was asked for."""
-        asked = self._pending.get(answer.transaction)
+        late = self._late.get(answer.transaction)
+        asked = late or self._pending.get(answer.transaction)
         if asked is None or asked.peer != source or type(answer) is not ANSWERS[asked.kind]:
             return False
-        del self._pending[answer.transaction]
+        (self._late if late else self._pending).pop(answer.transaction)
         self._due.cancel(answer.transaction)
-        if not asked.is_last:
-            trip = now.steady - asked.sent
-            mean, spread = self._round_trips.get(source) or (trip, trip / 2)
+        trip, known = now.steady - asked.sent, self._round_trips.get(source)
+        if trip > _LATE:
+            return False
+        if not asked.is_last or late or known is None:
+            mean, spread = known or (trip, trip / 2)
             spread += (abs(trip - mean) - spread) / 4
             share = 8 if trip > mean else 2  # the first trips, of many nodes that start at once, are forgotten soon
             self._round_trips.put(source, (mean + (trip - mean) / share, spread if trip > mean else spread / 2))
         is_right = asked.node_id is None or answer.sender == asked.node_id
         self._settled(asked, is_right, now)
-        asked.done(answer if is_right else None, now)
+        if not late or asked.kind is Hello:
+            asked.done(answer if is_right else None, now)
         return True
 
     def on_timer(self, now: Moment) -> None:
@@ -129,7 +138,7 @@ class Requests:
         while (transaction := self._due.pop(now.steady)) is not None:
             asked = self._pending[transaction]
             if asked.is_last:
-                del self._pending[transaction]
+                self._late.put(transaction, self._pending.pop(transaction))
                 self._settled(asked, False, now)
                 asked.done(None, now)
                 continue

@@ -4,6 +4,7 @@ import pytest
 from tests.support.authorities import World
 from tests.support.dht import PORT, Dht, NamedKey, offer_of, signed
 
+from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.messages import Store, encode
@@ -161,6 +162,33 @@ def test_an_offer_that_ends_or_loses_a_capability_gets_a_tombstone_there():
     assert skills(dht.find(C, capability_key("two"), capability_key("do"))) == []
     (record,) = dht.find(C, capability_key("one"), capability_key("two")).records
     assert record.capabilities == ("one",)
+
+
+@pytest.mark.spec("SDP-dht-storage")
+def test_a_name_that_all_nodes_have_no_room_for_is_reported_and_the_other_keys_count(monkeypatch):
+    monkeypatch.setattr(limits, "DHT_SIGNERS_PER_KEY", 2)
+    dht = Dht().start(6)
+    for number in range(2):
+        dht.put(host(number), offer_of(number, "popular"))
+    done = dht.put(host(3), offer_of(3, "popular"))
+    assert (done.stored >= 3, done.full) == (True, (capability_key("popular"),))
+    assert skills(dht.find(B, name_key("skill-3"))) == ["skill-3"]
+    number = dht.do(host(4), lambda node, now: node.remove("skill-0", ("popular",), now, 5.0))
+    assert dht.wait(host(4), number).full == (capability_key("popular"),)
+
+
+def test_a_certificate_that_grows_takes_offers_away_and_fails_nothing():
+    dht = Dht().start(3)
+    offer = offer_of(1, *(f"{'c' * 50}-{number}" for number in range(16)))
+    dht.do(A, lambda node, now: node.offer([offer, offer_of(2)], now))
+    dht.run(2)
+    assert [own.stored for own in dht.nodes[A].status().own] == [2, 2]
+    dht.nodes[A]._identity.certificate = bytes(300)
+    dht.run(300)
+    status = dht.nodes[A].status()
+    assert status.own[0].stored == 0
+    assert status.counters["put: too large"] >= 2
+    dht.do(A, lambda node, now: node.offer((), now))
 
 
 def test_many_offers_are_spread_over_time():

@@ -18,6 +18,7 @@ from skillwire.protocols.skill_discovery.dht.records import (
     DhtOffer,
     JudgementCache,
     RecordReader,
+    check_offer,
     read_record,
     sign_record,
 )  # fmt: skip
@@ -37,6 +38,22 @@ WHOLE = DhtOffer(
     ("office",),
     f"sha256:{'a' * 64}",
 )
+
+
+@pytest.mark.spec("SDP-dht-record")
+def test_an_offer_is_checked_for_the_longest_signature_without_signing():
+    identity = self_signed("agent-a", new_key(), datetime.fromtimestamp(EPOCH, UTC))
+    fits = 0
+    for length in range(300, 900):
+        offer = WHOLE._replace(endpoint=f"https://example.com/{'x' * length}")
+        try:
+            check_offer(offer, "agent-a", identity.certificate)
+        except ValidationError:
+            with pytest.raises(ValidationError):
+                sign_record(offer, "agent-a", identity, int(EPOCH * 1000))
+            break
+        fits = len(sign_record(offer, "agent-a", identity, int(EPOCH * 1000)))
+    assert limits.DHT_RECORD_BYTES - 8 <= fits <= limits.DHT_RECORD_BYTES, "a signature has up to 72 bytes"
 
 
 def parts(data):

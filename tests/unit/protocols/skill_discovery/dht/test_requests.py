@@ -78,14 +78,35 @@ def test_the_timeout_follows_the_measured_round_trips():
     assert asker.slow[1] == pytest.approx(80.08)
 
 
-def test_a_trip_that_needed_two_requests_is_not_measured():
+def test_a_trip_that_needed_two_requests_is_measured_only_where_none_is_known():
     asker = Asker()
     transaction = asker.ask(0.0)
     asker.until(0.5)
     assert asker.answer(transaction, 0.7)
-    asker.ask(1.0)
-    asker.until(1.5)
-    assert asker.slow == [0.4, 1.4]
+    for begin in (1.0, 5.0):
+        transaction = asker.ask(begin)
+        asker.until(begin + 2)
+        assert asker.answer(transaction, begin + 2)
+    assert asker.slow == pytest.approx([0.4, 2.225, 6.225])
+
+
+@pytest.mark.spec("SDP-dht-find")
+def test_a_node_that_answers_too_late_has_the_time_that_it_needs_from_then_on():
+    asker = Asker()
+    transaction = asker.ask(0.0)
+    asker.until(1.0)
+    assert asker.done == [(0.8, None)]
+    assert asker.answer(transaction, 1.2)
+    assert asker.settled == [False, True]
+    assert not asker.answer(transaction, 1.3)
+    transaction = asker.ask(2.0)
+    asker.until(3.5)
+    assert asker.answer(transaction, 3.6)
+    assert [seconds for seconds, _ in asker.done] == [0.8, 3.6]
+    assert asker.slow == [0.4]
+    transaction = asker.ask(10.0)
+    asker.until(16.0)
+    assert not asker.answer(transaction, 16.0), "much too late"
 
 
 @pytest.mark.spec("SDP-dht-proof")

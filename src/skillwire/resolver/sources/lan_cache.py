@@ -271,8 +271,8 @@ class LanCache:
         """Keep skills that can be written.
 
         An unsigned report of a skill, by mDNS or another agent, neither replaces nor extends a verified entry; only its
-        failed health is used. Anybody may put any agent's name into the DHT, so a record of it replaces no entry of the
-        local network, and an uncertified one no certified one.
+        failed health is used. A record of the DHT may have any agent's name, so it replaces no entry of the local
+        network, and an uncertified one no certified one.
         """
         if not self._settings.enabled:
             return

@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -41,7 +41,6 @@ from skillwire.server.metrics import LanCount
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.adapters.lan.connection_secrets import SceneSecrets
     from skillwire.model.lan import LanSnapshot
@@ -52,7 +51,15 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
     from skillwire.wire.node import Peer
 
-AgentT = TypeVar("AgentT", "LanAgent", "DhtAgent")
+
+class NetworkAgent(Protocol):
+    """What a server keeps on a network."""
+
+    async def start(self) -> object:
+        """Start."""
+
+
+AgentT = TypeVar("AgentT", bound=NetworkAgent)
 
 #: The longest values of the fields that the agent fills in.
 _LONGEST_ADDRESS: Final = "2001:1db8:1111:2222:3333:4444:5555:6666"

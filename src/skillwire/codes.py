@@ -552,7 +552,7 @@ CODES: dict[str, CodeInfo] = {
         "Fix the reported errors, or publish the other skills with --skip-broken."),
     "SITE_FOREIGN": CodeInfo("The site folder contains files that were not built",
         "A build replaces only files that builds have made.",
-        "Choose another folder, move the files away, or pass --force to keep them beside the site.", exit_code=6),
+        "Choose another folder, move the files away, or keep them: --no-pages, --force.", exit_code=6),
     "SITE_OVERLAP": CodeInfo("The site and the skills overlap",
         "A site inside a skill becomes part of it; skills inside a site are published with all files beside them.",
         "Choose a site folder that neither contains a skill nor is inside one.", exit_code=2),

@@ -4,13 +4,14 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from tests.support.command import run_command
@@ -67,7 +68,7 @@ def test_the_same_skills_give_the_same_bytes_on_another_machine_at_another_time(
 
 def test_every_file_of_a_site_is_answered_by_serve_with_the_same_bytes(skills, tmp_path):
     site = tmp_path / "site"
-    build(skills, "-o", site, "--publisher", "acme", home=tmp_path / "home")
+    build(skills, "-o", site, "--publisher", "acme", "--no-pages", home=tmp_path / "home")
     files = tree(site)
     own = HOST_FILES | {".skillwire-manifest"}
     assert own < files.keys()
@@ -104,7 +105,7 @@ def test_after_a_change_only_that_skill_is_read_and_its_old_files_are_gone(skill
     build(skills, "-o", tmp_path / "fresh", home=tmp_path / "other")
     assert after == tree(tmp_path / "fresh")
     gone = before.keys() - after.keys()
-    assert {path.rpartition("/")[2] for path in gone if "sha256" not in path} == {"run.sh"}
+    assert {path.rpartition("/")[2] for path in gone if "sha256" not in path} == {"run.sh", "run.sh.html"}
     assert len([path for path in gone if "sha256" in path]) == 1
 
 
@@ -150,9 +151,10 @@ def test_a_folder_of_someone_else_is_not_built_into_unless_forced(skills, tmp_pa
     error = build(skills, "-o", site, home=tmp_path / "home", expect=6)["error"]
     assert error["code"] == "SITE_FOREIGN"
     assert [path.name for path in site.iterdir()] == ["index.html"]
-    build(skills, "-o", site, "--force", home=tmp_path / "home")
+    build(skills, "-o", site, "--force", "--no-pages", home=tmp_path / "home")
     shutil.rmtree(skills / "tools")
-    build(skills, "-o", site, home=tmp_path / "home")
+    assert "index.html" in build(skills, "-o", site, home=tmp_path / "home", expect=6)["error"]["message"]
+    build(skills, "-o", site, "--no-pages", home=tmp_path / "home")
     assert (site / "index.html").read_text() == "<h1>Mine</h1>"
 
 
@@ -281,7 +283,9 @@ def test_of_two_skills_that_share_an_identifier_the_second_is_left_out_of_the_si
 def test_what_not_everyone_may_see_is_not_in_the_site(skills, tmp_path):
     write_skill(skills, "closed", {"skill.toml": 'access = "private"\n', "secret.md": "# Secret\n"})
     build(skills, "-o", tmp_path / "site", home=tmp_path / "home")
-    assert not [path for path, content in tree(tmp_path / "site").items() if b"closed" in content or "closed" in path]
+    files = {path: content for path, content in tree(tmp_path / "site").items() if not path.startswith("assets/")}
+    assert "index.html" in files
+    assert not [path for path, content in files.items() if b"closed" in content or "closed" in path]
     write_skill(skills, "tools", {"skill.toml": 'access = "private"\n'})
     build(skills, "-o", tmp_path / "site", home=tmp_path / "home")
     assert not [path for path in tree(tmp_path / "site") if "tools" in path]
@@ -409,5 +413,42 @@ def test_site_with_a_base_url_speaks_skill_sharing_too(tmp_path):
     build(*arguments, "--base-url", "https://example.com/a", home=home)
     assert {path: path.stat().st_mtime_ns for path in (site / "skills").iterdir()} == before
     build(*arguments, home=home)
-    assert not (site / "skills").exists()
+    assert not [*(site / "skills").glob("*.json")]
     assert not (site / ".well-known/skill-sharing").exists()
+
+
+def test_the_pages_of_a_site_link_to_one_another_also_below_a_path(skills, tmp_path):
+    action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n[inputs.city]\nrequired = true\n'
+    write_skill(skills, "forecast", {"skill.toml": action, "main.py": "def main(args): ...\n"})
+    site = tmp_path / "site"
+    build(skills, "-o", site, home=tmp_path / "home")
+    linked = set()
+    for page in [site / "index.html", *(site / "skills").rglob("*.html")]:
+        text = page.read_text()
+        assert "Content-Security-Policy" in text
+        for href in re.findall(r'(?:href|src)="([^"#:]+)"', text):
+            target = (page.parent / unquote(href)).resolve()
+            target = target / "index.html" if target.is_dir() else target
+            assert target.is_file(), (page, href)
+            linked.add(str(target.relative_to(site)))
+    ends = ("", "/call", "/files", "/versions", "/security", "/files/main.py")
+    parts = {f"skills/forecast{end}.html" for end in ends}
+    assert parts | {"skills/tools/files/references/naïve name.md.html"} <= linked
+    call = (site / "skills/forecast/call.html").read_text()
+    assert "skillwire call this-site.example/forecast city=text" in call
+    assert "<form" not in call
+    assert "https://example.com/a/.well-known" not in call
+    build(skills, "-o", site, "--base-url", "https://example.com/a", home=tmp_path / "home")
+    assert "skillwire call example.com/a/forecast city=text" in (site / "skills/forecast/call.html").read_text()
+    build(skills, "-o", site, "--no-pages", home=tmp_path / "home")
+    assert not [path for path in tree(site) if path.startswith(("skills/", "assets/", "index"))]
+
+
+def test_pages_are_made_again_when_what_they_are_made_of_changed(skills, tmp_path):
+    settled()
+    site = tmp_path / "site"
+    build(skills, "-o", site, home=tmp_path / "home")
+    manifest = site / ".skillwire-manifest"
+    manifest.write_text(re.sub(r"(?m)^pages\t\w+", "pages\tolder", manifest.read_text()))
+    report = build(skills, "-o", site, home=tmp_path / "home")
+    assert (report["read"], report["unchanged"]) == (2, 0)

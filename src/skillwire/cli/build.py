@@ -48,6 +48,7 @@ _NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or writ
     type=click.Choice(["ai-catalog", "marketplace"]),
     help="Also write the index in this format; repeatable.",
 )
+@click.option("--pages/--no-pages", default=True, help="Write pages for people.  [default: --pages]")
 @click.option("--skip-broken", is_flag=True, help="Publish the other skills when some cannot be published.")
 @click.option(
     "--force", is_flag=True, help="Build into a folder that contains other files, and overwrite conflicting ones."
@@ -76,21 +77,24 @@ def command(
     from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
-    build = SiteBuild(
-        SiteOptions(
-            roots=tuple(published_roots(folders)),
-            site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept
-            base_url=base_url,
-            publisher=publisher,
-            hosts=_chosen(hosts),
-            force=options["force"],
-            skip_broken=options["skip_broken"],
-            allow_empty=options["allow_empty"],
-            use_record=not options["no_cache"],
-            dry_run=options["dry_run"],
-            listings=site_files(bridges, publisher, base_url),
-        )
+    site_options = SiteOptions(
+        roots=tuple(published_roots(folders)),
+        site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept
+        base_url=base_url,
+        publisher=publisher,
+        hosts=_chosen(hosts),
+        force=options["force"],
+        skip_broken=options["skip_broken"],
+        allow_empty=options["allow_empty"],
+        use_record=not options["no_cache"],
+        dry_run=options["dry_run"],
+        listings=site_files(bridges, publisher, base_url),
     )
+    if options["pages"]:
+        from skillwire.web.static_pages import with_pages  # noqa: PLC0415  # same
+
+        site_options = with_pages(site_options)
+    build = SiteBuild(site_options)
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
         place = SourceLocation(folders[0])

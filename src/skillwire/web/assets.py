@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 
 import brotli
 
-_POLICY: Final = (
+POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 #: On every page.
 PAGE_FIELDS: Final[dict[str, str]] = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -52,6 +52,7 @@ _TYPES: Final = {
     "page.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "static.js": "text/javascript; charset=utf-8",
     "lan.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

@@ -24,7 +24,7 @@ from skillwire.model.branding import Branding
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
-from skillwire.web.assets import asset_urls
+from skillwire.web.assets import POLICY, asset_urls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
+TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024
 
 
@@ -96,7 +96,7 @@ def _environment() -> Environment:
         return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         auto_reload=False,
         undefined=jinja2.StrictUndefined,
@@ -118,6 +118,8 @@ def _environment() -> Environment:
     environment.globals |= {"EXECUTORS": EXECUTORS, "REASONS": REASONS}
     environment.globals["asset"] = asset_urls()
     environment.globals["version"] = VERSION
+    # A policy in the page itself has no frame-ancestors.
+    environment.globals["policy"] = POLICY.rpartition(";")[0]
     return environment
 
 

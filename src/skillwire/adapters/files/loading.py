@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 from queue import SimpleQueue
 from stat import S_ISDIR
 from threading import Thread
@@ -227,7 +228,10 @@ _WRITERS: Final[dict[str, Callable[..., SkillWriter]]] = {
 
 
 class LoadJob(NamedTuple):
-    """How folders are loaded: for which publisher, and where the bytes go (a key of ``_WRITERS``, its arguments)."""
+    """How folders are loaded: for which publisher, and where the bytes go.
+
+    ``writer`` is a key of ``_WRITERS`` or ``module:function`` with what makes the writer from ``arguments``.
+    """
 
     publisher: str
     writer: str
@@ -279,9 +283,14 @@ def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
             for thread in threads:
                 thread.join()
         return
-    write = _WRITERS[job.writer](*job.arguments)
+    write = _writer_of(job)
     for folder in folders:
         yield load_folder(folder, job.publisher, write)
+
+
+def _writer_of(job: LoadJob) -> SkillWriter:
+    make = _WRITERS.get(job.writer) or resolve_name(job.writer)
+    return cast("SkillWriter", make(*job.arguments))
 
 
 def load_folder(folder: str, publisher: str, write: SkillWriter) -> LoadResult:
@@ -325,7 +334,7 @@ def _drive(
 
 def _work(requests: BinaryIO, answers: BinaryIO) -> None:
     job = LoadJob(*_receive(requests))
-    write = _WRITERS[job.writer](*job.arguments)
+    write = _writer_of(job)
     with suppress(EOFError):
         while True:
             folders = map(os.fsdecode, _receive(requests))

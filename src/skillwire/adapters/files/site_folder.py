@@ -4,7 +4,8 @@ A build writes into a staging folder inside the site, from several processes at 
 at the end: artifacts first, then files, then the indexes that name them, the site's own index last. An interrupted
 build leaves the old site as it was.
 
-The manifest lists what builds made: one line per skill, from which the skill's paths follow, and one per other file. So
+The manifest lists what builds made: one line per skill, from which the skill's paths follow, one for its pages, with
+their source, and one per other file. So
 10,000 lines stand for 100,000 files, and two manifests compare quickly. Its first line names the layout. Only listed
 files are replaced or removed; any other file in the way stops the build before it changes anything. The manifest is
 extended before the renames and reduced after the removals, so it always covers what builds made, and the next build
@@ -52,6 +53,8 @@ def line_paths(lines: Iterable[str]) -> Iterator[str]:
         kind, *rest = line.split("\t")
         if kind == "file":
             yield rest[0]
+        elif kind == "pages":
+            yield from (f"skills/{rest[1]}{end}" for end in rest[2:])
         else:
             name, artifact, *files = rest
             for path in skill_paths(name, artifact, files):
@@ -81,6 +84,8 @@ def write_manifest(site: Path, lines: Iterable[str], stage: Path) -> None:
 
 def _is_sound(line: str) -> bool:
     kind, *rest = line.split("\t")
+    if kind == "pages":
+        return len(rest) > 1
     return len(rest) == 1 if kind == "file" else kind in {"skill", "described"} and len(rest) > 1 and "." in rest[1]
 
 

@@ -113,6 +113,8 @@ class SiteOptions:
         allow_empty: write the site even without a public skill.
         use_record: skip folders that have not changed since the last build.
         listings: returns the files that list the skills of a catalog, by their paths in the site.
+        writer: what writes a public skill, as :class:`~skillwire.adapters.files.loading.LoadJob` names it.
+        pages_line: returns the line of the manifest for what it writes beside the skill's files.
     """
 
     roots: tuple[str, ...]
@@ -126,6 +128,8 @@ class SiteOptions:
     use_record: bool = True
     dry_run: bool = False
     listings: Callable[[Catalog], Mapping[str, bytes]] = lambda _: {}
+    writer: str = "stage"
+    pages_line: Callable[[Skill], str] | None = None
 
 
 class BuildReport(NamedTuple):
@@ -173,14 +177,15 @@ class SiteBuild:
             return self._build(site, advance)
 
     def _build(self, site: SiteFolder | None, advance: Callable[[int], None]) -> BuildReport:
-        skills = self._unchanged()
+        skills = self._unchanged(site.made if site else None)
         unchanged = len(skills)
         advance(unchanged)
         findings = [finding for skill in skills.values() for finding in skill.findings]
         # Two of one name would be written to one place, so the second is not even loaded.
         doubled = _doubled(self.folders)
         stale = [folder for folder in self.folders if folder not in skills and folder not in doubled]
-        writer, arguments = ("stage", (str(site.stage), self._options.base_url)) if site else ("nothing", ())
+        writer: str = self._options.writer if site else "nothing"
+        arguments = (str(site.stage), self._options.base_url) if site else ()
         for loaded in load_folders(LoadJob(self._options.publisher, writer, arguments), stale):
             findings += loaded.findings
             if loaded.packed is not None:
@@ -204,7 +209,8 @@ class SiteBuild:
             return report  # the existing site, most often a good one, stays as it is
         for folder in collisions:
             del self._records[folder]
-            for path in line_paths([skill_line(skills.pop(folder), described=True)]):
+            skill = skills.pop(folder)
+            for path in line_paths([skill_line(skill, described=True), *self._pages([skill])]):
                 (site.stage / path).unlink(missing_ok=True)
         changes = site.commit(self._complete(site, skills.values()))
         try:
@@ -213,8 +219,13 @@ class SiteBuild:
             report = report._replace(findings=(*report.findings, as_finding(error)))
         return report._replace(changes=changes)
 
-    def _unchanged(self) -> dict[str, Skill]:
-        """Return the skills of unchanged folders whose files are in the site."""
+    def _pages(self, skills: Iterable[Skill]) -> set[str]:
+        """Return the lines of the pages of public skills."""
+        make = self._options.pages_line
+        return {make(skill) for skill in skills if skill.access is Access.PUBLIC} if make else set()
+
+    def _unchanged(self, made: frozenset[str] | None) -> dict[str, Skill]:
+        """Return the skills of unchanged folders whose files and pages are in the site, by the manifest ``made``."""
         known = self._record.read() if self._options.use_record else {}
         is_in_site = _look_into(self._options.site, described=bool(self._options.base_url))
         unchanged = {}
@@ -222,7 +233,7 @@ class SiteBuild:
             record = known.get(folder)
             if record is not None and sign_folder(folder).value == record.signature:
                 skill = unpack_skill(record.packed)
-                if is_in_site(skill):
+                if is_in_site(skill) and (made is None or self._pages([skill]) <= made):
                     unchanged[folder] = skill
                     self._records[folder] = record
         return unchanged
@@ -233,6 +244,7 @@ class SiteBuild:
         base_url = self._options.base_url
         stage = SiteWriter(str(folder.stage), base_url)
         lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
+        lines |= self._pages(catalog.skills.values())
         hosted = {path: write().encode() for path, write in (HOSTS[host] for host in self._options.hosts)}
         for path, content in {**hosted, **self._options.listings(catalog)}.items():
             stage.write(f"/{path}", content)

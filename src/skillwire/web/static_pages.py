@@ -1,0 +1,124 @@
+"""The pages of a static site: those of a server as files, without a form that calls a skill.
+
+A worker that loads a folder also writes the pages of its skill, from the bytes at hand; :func:`pages_line` states in
+the site's manifest what they were made of, so an unchanged skill is not rendered again. The list is written once; a
+script filters it by the index that the site has anyway. Links are relative and end with ``.html``, so a site works
+below any path, on any host. Where its address is not known, commands have a placeholder, which the script replaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.files.loading import SiteWriter
+from skillwire.model.access import Access
+from skillwire.version import VERSION
+from skillwire.web.assets import FOLDER, assets
+from skillwire.web.call_form import ShownCall, call_snippets, describe
+from skillwire.web.environment import TEMPLATES, Frame, render
+from skillwire.web.public_pages import PARTS, UNKNOWN_SITE, SkillAddresses, file_page, hit, read_text, skill_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillwire.adapters.files.loading import SkillWriter
+    from skillwire.adapters.files.static_site import SiteOptions
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Skill
+    from skillwire.web.public_pages import CallPart, Part
+
+END: Final = ".html"
+#: Skills on one page of the list.
+_SKILLS: Final = 200
+_NOT_CALLED: Final = "This static site answers no calls. A server that publishes the skill takes these inputs."
+
+
+def with_pages(options: SiteOptions) -> SiteOptions:
+    """Return the options of a build that writes pages too."""
+
+    def listings(catalog: Catalog) -> Mapping[str, bytes]:
+        return {**options.listings(catalog), **list_pages(catalog, options.base_url)}
+
+    writer, line = f"{__name__}:{page_writer.__name__}", partial(pages_line, base_url=options.base_url)
+    return replace(options, listings=listings, writer=writer, pages_line=line)
+
+
+def page_writer(directory: str, base_url: str) -> SkillWriter:
+    """Return the writer of a skill's files and pages into the folder of a site."""
+    write_skill = SiteWriter(directory, base_url)
+
+    def write(prepared: PreparedSkill) -> None:
+        write_skill(prepared)
+        if prepared.skill.access is Access.PUBLIC:
+            for path, html in _skill_pages(prepared, base_url):
+                write_skill.write(f"/{path}{END}", html.encode("utf-8", "replace"))
+
+    return write
+
+
+def pages_line(skill: Skill, base_url: str) -> str:
+    """Return the line of a skill's pages in the manifest: what all pages are made of, the name, and each page."""
+    files = (f"/files/{file.path}{END}" for file in skill.files)
+    return "\t".join(
+        ("pages", _source(base_url), skill.name, *(f"{end}{END}" for end in _ends(skill).values()), *files)
+    )
+
+
+def list_pages(catalog: Catalog, base_url: str) -> dict[str, bytes]:
+    """Return the pages of the list and the assets of all pages, by their paths in the site."""
+    skills, frame = list(catalog.skills.values()), Frame(base_url, "./", end=END)
+    found = {f"{FOLDER}/{one.name}": one.bodies["identity"] for one in assets().values()}
+    for begin in range(0, len(skills) or 1, _SKILLS):
+        number = begin // _SKILLS + 1
+        hits = [hit(skill) for skill in skills[begin : begin + _SKILLS]]
+        values = {
+            "hits": [{**one, "url": f"{one['url']}{END}"} for one in hits],
+            "all": len(skills),
+            "previous": _list_page(number - 1) if begin else "",
+            "next": _list_page(number + 1) if begin + _SKILLS < len(skills) else "",
+        }
+        found[_list_page(number)] = render("static.html", frame, values).encode("utf-8", "replace")
+    return found
+
+
+def _list_page(number: int) -> str:
+    return f"index{END}" if number == 1 else f"skills-{number}{END}"
+
+
+def _ends(skill: Skill) -> dict[Part, str]:
+    """Return the parts of a skill's page, each with the end of its path."""
+    is_called = skill.kind == "action"
+    return {part: "" if part == "readme" else f"/{part}" for part in PARTS if part != "call" or is_called}
+
+
+@cache
+def _source(base_url: str) -> str:
+    """Return a digest of what all pages are made of."""
+    digest = hashlib.sha256(f"{VERSION}\0{base_url}\0{'/'.join(assets())}".encode())
+    for path in sorted(TEMPLATES.iterdir()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _skill_pages(prepared: PreparedSkill, base_url: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each page of a skill, without its ending, and its HTML."""
+    skill = prepared.skill
+    read = {file.digest: bytes(held.content) for file, held in zip(skill.files, prepared.files, strict=True)}.get
+    frame = Frame(base_url, "../", end=END)
+    addresses = SkillAddresses.of(skill, frame)
+    text = read_text(skill, addresses, read, END)
+    for part, end in _ends(skill).items():
+        call: CallPart = None
+        if part == "call":
+            descriptor = describe(skill, base_url or UNKNOWN_SITE, read)
+            snippets = call_snippets(skill.name, descriptor, base_url or UNKNOWN_SITE, has_mcp=False)
+            call = ShownCall(refusal=_NOT_CALLED), snippets, descriptor.inputs
+        here = frame._replace(up="../" * (1 + end.count("/")))
+        yield f"{addresses.page}{end}", skill_page(skill, text, addresses, here, part=part, call=call)
+    for file in skill.files:
+        here = frame._replace(up="../" * (3 + file.path.count("/")))
+        yield f"{addresses.page}/files/{file.path}", file_page(skill, file, addresses, read, here)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.dht_node import dht_node
 from tests.support.eventually import PATIENCE
 from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
@@ -74,6 +75,15 @@ def test_readers_work_with_a_note(command, origin, tmp_path):
     for command_line in (("list",), ("trust", "list"), ("config", "show")):
         done = command(*command_line)
         assert (done.returncode, "STORAGE" in done.stderr) == (0, False), done.stderr
+
+
+def test_the_dht_is_asked_with_a_key_of_the_moment_and_nothing_is_put(command, tmp_path):
+    with dht_node(tmp_path / "node") as address:
+        for arguments, code in ((("ping", address), 0), (("status",), 0), (("get", "notes"), 3)):
+            done = command("dht", *arguments, "--bootstrap", address)
+            assert (done.returncode, "STORAGE" in done.stderr) == (code, False), done.stderr
+        done = command("dht", "remove", "notes", "--capability", "x", "--bootstrap", address)
+        assert (done.returncode, ADVICE in done.stderr) == (7, True), done.stderr
 
 
 def test_writers_fail_with_the_variable_to_set(command, origin, tmp_path):

@@ -120,7 +120,7 @@ async def _serve(output: Output, settings: LanSettings) -> None:
 def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
     """Show the node of this machine: nodes by distance, records, and bootstrap nodes.
 
-    A running dht serve or serve --dht writes its state every two seconds. Without one, or with --bootstrap, this
+    A running dht serve or serve --dht writes its state every few seconds. Without one, or with --bootstrap, this
     command joins as a node of its own for a moment, and shows what that one meets.
 
     Example: skillwire dht status --json

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
 _LOOK: Final = 2.0
 _PAUSE: Final = 60.0
+#: Seconds between two writes of the state, less what a look is late.
+_WRITE: Final = 3.5
 #: Seconds for which every bootstrap node may be silent before that is reported.
 _SILENT: Final = 10.0
 #: Seconds that tombstones may take at the end.
@@ -371,7 +373,7 @@ class DhtAgent:
 
     async def _watch(self) -> None:
         """Look up the bootstrap nodes, follow the addresses of this machine, and keep the table."""
-        due, heard = 0.0, moment().steady
+        due, written, heard = 0.0, 0.0, moment().steady
         while True:
             now = moment().steady
             if now >= due:
@@ -387,7 +389,8 @@ class DhtAgent:
                 self.silence = f"no bootstrap node of the DHT answers: {nodes}"
                 if not self._is_client:
                     self._on_trouble(self.silence)
-            if self._file is not None:
+            if self._file is not None and now >= written + _WRITE:
+                written = now
                 with suppress(SkillwireError):  # dht status then finds an old file, and joins itself
                     await asyncio.to_thread(status_file.write, self._own.folder, self.status())
             await asyncio.sleep(_LOOK)

@@ -1,4 +1,4 @@
-"""The state of this machine's node in a file, for ``skillwire dht status``: the node writes it every two seconds."""
+"""The state of this machine's node in a file, for ``skillwire dht status``: the node writes it every few seconds."""
 
 from __future__ import annotations
 

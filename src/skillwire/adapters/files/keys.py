@@ -156,7 +156,7 @@ class LanKeys:
 
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
         """Store a key and remove the certificate of the previous one."""
-        self.certificate_file.unlink(missing_ok=True)
+        self._remove(self.certificate_file)
         self._write(self.key_file, private_pem(key))
 
     def certificate(self) -> bytes | None:
@@ -199,8 +199,12 @@ class LanKeys:
 
     def forget_revocations(self) -> None:
         """Remove the stored lists."""
-        with storage_errors(self.revocations_file):
-            self.revocations_file.unlink(missing_ok=True)
+        self._remove(self.revocations_file)
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
 
     def _write(self, path: Path, content: bytes) -> None:
         with storage_errors(self.folder):
@@ -216,11 +220,9 @@ class LanKeys:
 class PassingKeys(LanKeys):
     """The same for an agent that only asks, and cannot write its folder: what is not there is made for this process."""
 
-    def keep_key(self, key: EllipticCurvePrivateKey) -> None:
-        """Do not store it."""
-
-    def forget_revocations(self) -> None:
-        """Leave them."""
+    @staticmethod
+    def _remove(path: Path) -> None:
+        pass
 
     def _write(self, path: Path, content: bytes) -> None:
         pass

@@ -283,8 +283,8 @@ class LanCache:
                     self._keep(known._replace(skill=known.skill._replace(status=skill.status)))
                     self.is_changed = True
                 continue
-            known_entry = self._entries.get(_key(skill))
-            if skill.found_via is FoundVia.DHT and known_entry is not None and not _may_replace(known_entry, skill):
+            old = self._entries.get(_key(skill)) if skill.found_via is FoundVia.DHT else None
+            if old is not None and not (old.skill.url and skill.is_verified >= old.skill.is_verified):
                 continue
             updated = int(now * 1000)
             entry = Entry(
@@ -357,10 +357,6 @@ class LanCache:
         if not trusted:
             self._trusted.pop(place, None)
         self.is_changed = True
-
-
-def _may_replace(known: Entry, record: LanSkill) -> bool:
-    return bool(known.skill.url) and (record.is_verified or not known.skill.is_verified)
 
 
 def _key(skill: LanSkill) -> Key:

@@ -199,7 +199,7 @@ class DhtNode:
         Return the number of the operation that stores the tombstones. Raises: ValidationError (``DHT_RECORD``) for the
         first that fits into no record; nothing changes then.
         """
-        for offer in self._offers.unknown(offers):
+        for offer in offers:
             check_offer(offer, self._agent_id, self._identity.certificate)
         operation = self._begin(now, seconds)
         for before, after in self._offers.replace(offers, now.steady):

@@ -57,11 +57,6 @@ class Offers:
         pairs = ((own.offer, offered.get(skill_id)) for skill_id, own in earlier.items())
         return [(before, after) for before, after in pairs if before != after]
 
-    def unknown(self, offers: Sequence[DhtOffer]) -> list[DhtOffer]:
-        """Return the offers that are not among the own ones."""
-        known = {own.offer for own in self._own.values()}
-        return [offer for offer in offers if offer not in known]
-
     def soon(self, now: float) -> None:
         """Put all again soon."""
         for skill_id in self._own:

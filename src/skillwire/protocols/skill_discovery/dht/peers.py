@@ -54,8 +54,6 @@ _FIRST_CHECK: Final = 0.4
 _PATIENCE: Final = 2.0
 #: Seconds in which a node that did not prove its key is not asked for it again without need.
 _DECLINED: Final = 10.0
-#: Nodes that are asked for their proof after one answer that names them: a proof costs both sides a millisecond.
-_LEARNED: Final = 1
 
 
 class Proof(NamedTuple):
@@ -253,14 +251,13 @@ class Peers:
         return len(self._hellos) < limits.DHT_HELLOS and self._declined.get(peer, 0.0) <= now.steady
 
     def learn(self, contacts: Sequence[WireContact], source: Peer, now: Moment) -> None:
-        """Say HELLO to some nodes that an answer names and the table lacks."""
-        unknown = [one for one in contacts if self.table(source).get(one[0]) is None and one[0] != self.id]
-        asked = 0
-        for node_id, address, port in unknown:
-            peer = Peer(read_host(address), port)
-            if asked < _LEARNED and peer.host and may_name(source, peer.host) and self.would_learn(node_id, peer, now):
+        """Say HELLO to one node that an answer names and the table lacks: a proof costs both sides a millisecond."""
+        for node_id, address, port in contacts:
+            peer, is_unknown = Peer(read_host(address), port), self.table(source).get(node_id) is None
+            may_ask = is_unknown and node_id != self.id and peer.host and may_name(source, peer.host)
+            if may_ask and self.would_learn(node_id, peer, now):
                 self.hello(peer, now)
-                asked += 1
+                return
 
     def _settled(self, request: Pending, is_answered: bool, now: Moment) -> None:  # noqa: FBT001 - a callback
         peer = request.peer

@@ -52,7 +52,7 @@ ADD_UP = {
     "required": ["first"],
 }
 #: Arguments that a model gives → the beginning of what it is told.
-ANSWERS = [
+ANSWERS: list[tuple[str, dict[str, Any], str]] = [
     ("add-up", {"first": 3}, '{"sum": 5}'),
     ("add-up", {"first": "x"}, "VALIDATION_ERROR: "),
     ("add-up", {"first": -1}, "EXECUTION_FAILED: the first number is negative"),

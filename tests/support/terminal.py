@@ -41,11 +41,11 @@ class Shown:
 
     def text(self) -> str:
         """Return what scrolled off and what is on the screen, without the space at the ends of lines."""
-        return "\n".join("".join(char.data for char in row).rstrip() for row in self._rows()).rstrip("\n")
+        return "\n".join("".join(char.data for char in row).rstrip() for row in self.rows()).rstrip("\n")
 
     def styled(self) -> str:
         """Return :meth:`text` with styles written out, such as ``<red bold>error</>``."""
-        return "\n".join(_styled(row) for row in self._rows()).rstrip("\n")
+        return "\n".join(_styled(row) for row in self.rows()).rstrip("\n")
 
     def show_anew(self, rewrite: Callable[[bytes], bytes]) -> Self:
         """Show everything that was written once more, rewritten first, on an empty screen."""
@@ -54,7 +54,7 @@ class Shown:
         self._stream.feed(rewrite(self.raw))
         return self
 
-    def _rows(self) -> list[list[pyte.screens.Char]]:
+    def rows(self) -> list[list[pyte.screens.Char]]:
         columns = range(self.screen.columns)
         buffer = self.screen.buffer
         above = [[row[column] for column in columns] for row in self.screen.history.top]

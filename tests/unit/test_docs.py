@@ -154,8 +154,15 @@ def test_every_page_stands_in_the_navigation_once():
 @pytest.mark.parametrize("page", sorted(PROJECT.glob("*.md")), ids=lambda page: page.name)
 def test_every_relative_link_of_a_page_outside_the_site_leads_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", prose)
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", prose) + re.findall(r'src(?:set)?="([^"]+)"', prose)
     assert not [target for target in targets if not (PROJECT / target).exists()]
+
+
+def test_the_comparison_names_tests_that_exist():
+    named = re.findall(r"`(test_\w+)`", (DOCS / "topics" / "comparison.md").read_text())
+    defined = "".join(path.read_text() for path in (PROJECT / "tests" / "interop").glob("*.py"))
+    assert len(named) > 4
+    assert not [name for name in named if f"def {name}(" not in defined]
 
 
 def test_every_decision_is_numbered_listed_and_says_how_to_reverse_it():

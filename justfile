@@ -84,5 +84,5 @@ wheel:
 
 # remove what can be made again, except .venv
 clean:
-    rm -rf build dist site .cache .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/interop/node_modules
+    rm -rf build dist site .venv-3.* .cache .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/interop/node_modules
     find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +

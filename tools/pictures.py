@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from tests.support.terminal import Terminal  # noqa: E402  # from the checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 SESSION: Final = PICTURES / "session.svg"
@@ -140,20 +140,20 @@ def play(folder: Path, origin: str) -> list[list[list[Run]]]:
     shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
     with Terminal(shell, cwd=project, environment=environment, columns=COLUMNS, lines=60) as terminal:
         for number, (command, keys) in enumerate(COMMANDS, 1):
-            terminal.until(lambda text, number=number: _prompts(text) == number)
+            terminal.until(_has_prompts(number))
             before = terminal.text().count("\n")
             terminal.type(command.format(origin=origin) + "\n")
             if keys:
                 terminal.until("[y/N]")
                 terminal.type(keys)
-            terminal.until(lambda text, number=number: _prompts(text) == number + 1)
+            terminal.until(_has_prompts(number + 1))
             rows = [runs_of(row, origin) for row in terminal.rows()]
             steps.append(rows[before : terminal.text().count("\n")])
     return steps
 
 
-def _prompts(text: str) -> int:
-    return len(re.findall(r"^\$(?: |$)", text, re.MULTILINE))
+def _has_prompts(number: int) -> Callable[[str], bool]:
+    return lambda text: len(re.findall(r"^\$(?: |$)", text, re.MULTILINE)) == number
 
 
 def runs_of(row: list, origin: str) -> list[Run]:  # type: ignore[type-arg]  # characters of pyte

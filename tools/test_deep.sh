@@ -1,5 +1,6 @@
 #!/bin/sh
 # ./dev test-deep: the long forms, and every property with 200 examples in place of 25; the closing line counts them.
+# The unit tests run on the other Pythons first, as far as this machine has them.
 # With arguments: only these paths or tests, and nothing is installed.
 set -eu
 PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, also for a user who is not root
@@ -9,6 +10,7 @@ if [ $# = 0 ]; then
   sh tools/system_packages.sh
   sh tools/npm_peers.sh
   sh tools/pypi_peers.sh
+  sh tools/test_pythons.sh
   set -- -n 2 --dist worksteal --durations 10 --durations-min 0.1 --quiet
 fi
 exec pytest ${CI:+-p randomly --randomly-seed=1} -m 'deep or hypothesis' --hypothesis-profile deep "$@"

@@ -15,7 +15,7 @@ PICTURES = PROJECT / "docs" / "pictures"
 def test_the_words_of_the_pictures_are_those_of_the_program():
     if why := sandbox_missing():
         pytest.skip(why)
-    command = [sys.executable, PROJECT / "tools" / "pictures.py", "--check"]
+    command = [sys.executable, str(PROJECT / "tools" / "pictures.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

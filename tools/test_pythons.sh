@@ -1,0 +1,36 @@
+#!/bin/sh
+# The unit tests on each supported Python that this machine has, beside the one of .venv; each has a .venv-VERSION.
+# A version that is missing is named and fails nothing. A Python is found on PATH, by uv, or among those of pyenv.
+set -eu
+
+say() { printf '%s\n' "test: $*" >&2; }
+
+find_python() {
+  for candidate in "python$1" "$(uv python find --system "$1" 2>/dev/null)" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1."*/bin/python; do
+    if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done
+}
+
+own=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+wanted=$(cksum <requirements.lock)
+for version in 3.11 3.12 3.13; do
+  [ "$version" != "$own" ] || continue
+  found=$(find_python "$version")
+  if [ -z "$found" ]; then
+    say "Python $version is not installed; the unit tests did not run on it"
+    continue
+  fi
+  venv=.venv-$version
+  if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
+    say "making $venv with $found"
+    uv venv --quiet --clear --python "$found" "$venv"
+    uv pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock
+    uv pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
+    printf '%s\n' "$wanted" >"$venv/.installed"
+  fi
+  say "the unit tests on Python $version"
+  "$venv/bin/python" -m pytest -n 2 --dist worksteal --quiet "${@:-tests/unit}"
+done

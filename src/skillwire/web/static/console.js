@@ -64,14 +64,14 @@
     const at = document.activeElement;
     const key = live.contains(at) ? at.dataset.key ?? at.closest("[id]")?.id : undefined;
     const open = [...live.querySelectorAll("details[open][id]")].map((one) => one.id);
-    const strips = [...live.querySelectorAll(".statuses, .json")].map((one) => [one.scrollLeft, one.scrollTop]);
+    const strips = [...live.querySelectorAll(".statuses, .json, .wrapped")].map((one) => [one.scrollLeft, one.scrollTop]);
     const marks = new Map([...live.querySelectorAll("[data-mark]")].map((row) => [row.dataset.key, row.dataset.mark]));
     live.innerHTML = html;
     read(live);
     localise(live);
     tick();
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-    live.querySelectorAll(".statuses, .json").forEach((one, index) => {
+    live.querySelectorAll(".statuses, .json, .wrapped").forEach((one, index) => {
       [one.scrollLeft, one.scrollTop] = strips[index] ?? [0, 0];
     });
     for (const row of live.querySelectorAll("[data-mark]")) {

@@ -22,7 +22,7 @@ from skillwire.cli.executions import Watch, check_target, conclude, execution_ob
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
-from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.resolver.sources.lan import Stage, provider_label
@@ -30,7 +30,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.cli.documents_run import CallDocument, CallPlanDocument, Method, RequestObject
     from skillwire.cli.progress import Progress
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _STANDARD_INPUT: Final = "-"
+_MOST_FAULTS: Final = 20
 _BLOB: Final = "blob"
 _JSON_TYPES: Final = {
     "JSON": "JSON",
@@ -58,15 +59,13 @@ def read_inputs(
     pairs: Sequence[str],
     document: str | dict[str, Any] | None,
     parameters: Iterable[ParameterDefinition],
-    look: str = "skillwire show REF --descriptor",
 ) -> dict[str, Any]:
-    """Return the typed inputs.
+    """Return the typed inputs; a value that is not JSON of the declared type stays a text, which the check refuses.
 
     Args:
         pairs: each a ``NAME=VALUE``, ``NAME:=JSON``, ``NAME=@FILE`` or ``NAME:=@FILE``.
         document: the file of a JSON object, ``-`` for standard input, or the object itself.
         parameters: the declared inputs.
-        look: the command that shows the inputs of the skill.
     """
     types = {parameter.name: parameter.type for parameter in parameters}
     inputs = dict(document) if isinstance(document, dict) else {} if document is None else _read_object(document)
@@ -81,11 +80,11 @@ def read_inputs(
             raise UsageError("USAGE", f"the input {name} is given twice")
         typed.add(name)
         kind = "JSON" if left.endswith(":") else types.get(name, "string")
-        inputs[name] = _read_value(name, value, kind, look)
+        inputs[name] = _read_value(name, value, kind)
     return inputs
 
 
-def _read_value(name: str, value: str, kind: str, look: str) -> Any:
+def _read_value(name: str, value: str, kind: str) -> Any:
     is_file = value.startswith("@")
     if is_file and kind == _BLOB:
         return Path(value[1:])
@@ -102,8 +101,9 @@ def _read_value(name: str, value: str, kind: str, look: str) -> Any:
         if is_file:
             message = f"the input {name} must be {_JSON_TYPES[kind]}"
             raise UsageError("USAGE", message, place=error.place) from error
-        message = f"the input {name} must be {_JSON_TYPES[kind]}, not {ascii(value)[:80]}"
-        raise UsageError("USAGE", message, fix=f"{look} shows the skill's inputs.") from error
+        if kind != "JSON":
+            return value
+        raise UsageError("USAGE", f"the input {name} must be JSON, not {ascii(value)[:80]}") from error
 
 
 def _read_object(document: str) -> dict[str, Any]:
@@ -244,11 +244,16 @@ class Call:
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
         skill, request = self._skill, self._request
-        look = f"skillwire show {reference_to(skill.ref)}" + ("" if skill.rpc is not None else " --descriptor")
-        given = read_inputs(request.pairs, request.inputs, parameters, look)
+        if request.target is None and not request.dry_run:
+            _check_callable(skill)
+        given = read_inputs(request.pairs, request.inputs, parameters)
         arguments = request.arguments.copy()
         try:
             prepared = skill.prepare(given, **arguments)
+        except ValidationError as error:
+            if not error.details.get("errors"):
+                raise
+            raise _wrong_inputs(self._output, skill, parameters, error) from error
         except TrustError as error:
             question = "Call it there, with your credential?"
             if error.code != "ENDPOINT_FOREIGN" or not confirm(question, about=error.message):
@@ -265,6 +270,47 @@ class Call:
         self.stage, self.is_safe = "calling", prepared.method == "GET"
         with watch.waiting("calling"):
             return skill.call(given, **arguments)
+
+
+def _check_callable(skill: RemoteSkill) -> None:
+    """Refuse a skill that is only read: its descriptor leads to the artifact that ``add`` installs."""
+    descriptor = None if skill.rpc is not None else skill.descriptor()
+    if descriptor is None or descriptor.inputs or skill.digest is None or descriptor.capability_type != "knowledge":
+        return
+    reference = reference_to(skill.ref)
+    fix = f"Install it: skillwire add {reference}; to save its archive alone, give -o FILE."
+    raise UsageError("NOT_CALLABLE", f"{skill.name} is instructions for an agent: it is read, not called", fix=fix)
+
+
+def _wrong_inputs(
+    output: Output, skill: RemoteSkill, parameters: Sequence[ParameterDefinition], error: ValidationError
+) -> UsageError:
+    """Print the inputs of a skill; return the error that names all wrong ones."""
+    from msgspec import to_builtins  # noqa: PLC0415  # only an error needs it
+
+    from skillwire.cli.show import arguments_for, print_inputs  # noqa: PLC0415  # same
+
+    kinds = {parameter.name: parameter.type for parameter in parameters}
+    errors = cast("Sequence[Mapping[str, Any]]", error.details["errors"])
+    faults: dict[str, list[str]] = {}
+    for one in errors:
+        path = [part.replace("~1", "/").replace("~0", "~") for part in one["path"].split("/")[2:]]
+        kind = _JSON_TYPES.get(kinds.get(path[0], "")) if len(path) == 1 else None
+        is_type = kind is not None and one["message"].startswith("must be of type")
+        fault = f"must be {kind}, not {json.dumps(one['actual'])[:80]}" if is_type else one["message"]
+        faults.setdefault(fault, []).append(".".join(path))
+    told = [f"{' and '.join(names)} {fault}" for fault, names in faults.items()]
+    print_inputs(output, parameters, err=True)
+    reference = reference_to(skill.ref)
+    look = f"skillwire show {reference}" + ("" if skill.rpc is not None else " --descriptor")
+    fix = f"Write skillwire call {reference}{arguments_for(parameters)}; {look} shows the inputs."
+    more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
+    return UsageError(
+        "INPUTS",
+        "; ".join(told[:_MOST_FAULTS]) + more,
+        fix=fix,
+        details={"errors": errors, "inputs": to_builtins(parameters)},
+    )
 
 
 def _accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:

@@ -100,23 +100,23 @@ class Output:
         """Print a useful next command, never wrapped."""
         self.note(dim(f"{why} "), dim(command)._replace(is_nowrap=True))
 
-    def table(self, rows: Iterable[Sequence[Part]]) -> None:
-        """Print rows as aligned columns, or as lines on a narrow terminal."""
+    def table(self, rows: Iterable[Sequence[Part]], *, err: bool = False) -> None:
+        """Print rows as aligned columns, or as lines on a narrow terminal; with ``err`` as notes."""
         cells = [_pieces(row) for row in rows]
-        if not cells or self.as_json:
+        if not cells or self.as_json or (err and self.quiet):
             return
         widths = [max(map(_width, column)) + _STEP for column in zip(*cells, strict=True)]
         indent, longest = sum(widths[:-1]), widths[-1] - _STEP
-        columns = terminal_columns(sys.stdout)
+        columns = terminal_columns(sys.stderr if err else sys.stdout)
         if columns is not None and indent + min(longest, _ROOM_OF_CELL) > columns:
             for row in cells:
                 seen = [cell._replace(is_nowrap=True) for cell in row if cell.text.strip(" ")]
-                self.line(*(part for cell in seen for part in (cell, "  ")))
+                _print([part for cell in seen for part in (cell, "  ")], err=err)
             return
         for *row, last in cells:
             padded = zip(row, widths[:-1], strict=True)
             parts = [part for cell, width in padded for part in (cell, " " * (width - _width(cell)))]
-            self.line(*parts, last, indent=indent)
+            _print([*parts, last], err=err, indent=indent)
 
     def document(self, document: Document) -> None:
         """Print the JSON document, with ``--json``. Findings are added to it."""

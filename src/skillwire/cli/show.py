@@ -48,26 +48,29 @@ _MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
 _UNVERIFIED: Final = "none: the download cannot be verified"
 
 
-def _print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None) -> None:
+def print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None, *, err: bool = False) -> None:
+    """Print the table of inputs; with ``err`` as notes."""
     from msgspec import UNSET  # noqa: PLC0415  # a descriptor or manifest was read, so it is loaded
 
-    output.line()
-    output.line(bold("inputs"), "  unknown" if inputs is None else "" if inputs else "  none")
+    show = output.note if err else output.line
+    if not err:
+        show()
+    show(bold("inputs"), "  unknown" if inputs is None else "" if inputs else "  none")
     inputs = inputs or ()
     rows: list[list[Part]] = []
     for one in inputs[:_MAX_FIELDS]:
         default = "" if one.default is UNSET else f"default {shortened(json.dumps(one.default), _LONG)}"
         is_required = dim("required" if one.required else default)
         rows.append([f"  {shortened(one.name, _LONG)}", dim(one.type), is_required, shortened(one.description, _WIDTH)])
-    output.table(rows)
+    output.table(rows, err=err)
     if len(inputs) > _MAX_FIELDS:
-        output.line(dim(f"  and {len(inputs) - _MAX_FIELDS} more; --json has them all"))
+        show(dim(f"  and {len(inputs) - _MAX_FIELDS} more; --json has them all"))
 
 
 def _print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
     output.line()
     output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
-    _print_inputs(output, descriptor.inputs)
+    print_inputs(output, descriptor.inputs)
     output.line()
     output.line(bold("output"), f"  {descriptor.output.content_type}")
     if descriptor.output.description:
@@ -282,10 +285,7 @@ def _print_next_steps(
     if skill.rpc is not None and skill.rpc.kind != "instruction":
         output.hint("call it:", f"skillwire call {reference}{inputs_of(skill.described().manifest, skill.url)}")
     if described is not None and str(described.endpoint.method) != "GET":
-        required = [shlex.quote(one.name) for one in described.inputs if one.required]
-        output.hint(
-            "call it:", f"skillwire call {reference}{''.join(f' {name}=...' for name in required[:_MAX_ARGUMENTS])}"
-        )
+        output.hint("call it:", f"skillwire call {reference}{arguments_for(described.inputs)}")
     elif described is None and skill.ref.shared is not None and skill.ref.shared.capability_type != "knowledge":
         output.hint("call it:", f"skillwire call {reference}")
         output.hint("its inputs:", f"skillwire show {reference} --descriptor")
@@ -301,15 +301,20 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
     """Print a skill's metadata, permissions and inputs; ``source`` is the URL of the endpoint."""
     output.line()
     output.table([dim(label), value] for label, value in _manifest_facts(manifest))
-    _print_inputs(output, _inputs_at_endpoint(manifest, source))
+    print_inputs(output, _inputs_at_endpoint(manifest, source))
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
     """Return the required inputs as arguments for ``call``, with quoted names."""
-    required = _inputs_at_endpoint(manifest, source, required=True) or []
-    return "".join(
-        f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_MAX_ARGUMENTS]
-    )
+    return arguments_for(_inputs_at_endpoint(manifest, source, required=True) or [])
+
+
+def arguments_for(inputs: Sequence[ParameterDefinition]) -> str:
+    """Return all required ones of ``inputs`` as arguments for ``call``, with quoted names; many as a file."""
+    required = [one for one in inputs if one.required]
+    if len(required) > _MAX_ARGUMENTS:
+        return " --inputs FILE"
+    return "".join(f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required)
 
 
 def _inputs_at_endpoint(

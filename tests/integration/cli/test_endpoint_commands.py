@@ -118,7 +118,7 @@ def test_who_mistypes_a_path_is_not_sent_to_the_publisher(call, endpoint):
 
 def test_who_mistypes_a_value_is_told_the_command_that_helps(call, endpoint):
     errors = call("call", "ENDPOINT#leads.sync", "days=five")[2]
-    assert f"fix: skillwire show {endpoint.address}#leads.sync shows the skill's inputs." in errors
+    assert f"fix: Write skillwire call {endpoint.address}#leads.sync sheet=@FILE; skillwire show " in errors
 
 
 def test_a_run_that_fails_ends_with_8_and_says_what_it_printed(call):
@@ -133,7 +133,7 @@ def test_a_run_that_fails_ends_with_8_and_says_what_it_printed(call):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["leads.sync"], 1, "/inputs/sheet is required"),
+        (["leads.sync"], 2, "error[INPUTS]: sheet is required"),
         (["leads.sync", "sheet=@nowhere.csv"], 2, "the input sheet cannot be read: No such file"),
         (["leads.sync", "sheet=blob:a", "--no-wait"], 2, "there is no call without waiting"),
         (["leads.sync", "sheet=blob:a", "--priority", "high"], 2, "has nothing like --priority"),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: The pages of the commands: file name, title, commands.
 COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "write": ("Write and check skills", ("init", "check", "validate", "build")),
-    "serve": ("Serve skills", ("serve", "worker")),
+    "serve": ("Serve skills", ("serve", "share", "worker")),
     "registry": ("Publish to a registry", ("publish", "yank", "deprecate", "registry")),
     "runtimes": ("Serve agent runtimes and marketplaces", ("mcp", "rpc", "marketplace")),
     "access": ("Grants and tokens", ("grant", "token")),

@@ -1,4 +1,4 @@
-"""Man pages, from the commands, the tables and the examples of the docs' pages.
+"""Man pages, from the commands, their examples and the tables.
 
 click-man writes NAME, SYNOPSIS, DESCRIPTION and OPTIONS alone, so the pages are made here, with click's own objects.
 ``tools/hatch_build.py`` builds them into the wheel; ``python tools/man_pages.py FOLDER`` writes them. A page has the
@@ -19,13 +19,13 @@ import click
 
 from skillwire import errors
 from skillwire.cli import main as command_line
+from skillwire.cli.examples import examples_of
 from skillwire.resolver.settings import SETTINGS
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_DOCS: Final = Path(__file__).parent.parent / "docs"
 _LINE: Final = 78
 _FILES: Final = (
     ("skills.lock", "The installed skills of a project, with origins and digests."),
@@ -147,18 +147,9 @@ def _list(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _examples(name: str) -> list[str]:
-    """Return the console blocks of the command's section, each with the paragraph before it."""
-    pages = (page.read_text() for page in sorted((_DOCS / "reference" / "commands").glob("*.md")))
-    heading = re.compile(rf"^## {name.replace('-', ' ', 1)}\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-    section = next((found[1] for page in pages if (found := heading.search(page))), "")
-    section = section.rpartition("<!-- end of generated -->")[2]
-    lines = [".SH EXAMPLES"]
-    for prose, console in re.findall(r"(.*?)^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
-        last = prose.strip().rpartition("\n\n")[2]
-        before = [] if last.startswith(("|", "```")) else _paragraphs(_bare(last))
-        lines += [*before, *([".PP"] if before or len(lines) > 1 else []), ".nf", ".RS 4"]
-        lines += [_text(line) or ".sp" for line in console.rstrip("\n").split("\n")] + [".RE", ".fi"]
-    return lines if section else []
+    """Return the examples of a command; its overview has none."""
+    lines = examples_of(name.replace("-", " ", 1)) if name != "skillwire" else []
+    return [".SH EXAMPLES", ".nf", ".RS 4", *map(_text, lines), ".RE", ".fi"] if lines else []
 
 
 def _see_also(name: str) -> list[str]:

@@ -168,7 +168,7 @@ def health(cast: Cast) -> None:
     """SDP 8.3."""
     cast.stage.figure(sent("1", "SKILL_HEARTBEAT", "Skill", having=";HEALTHY;"))
     cast.watch()
-    skill = cast.serve("office", options="--poll 0.2")
+    skill = cast.serve("office", options="--poll 0.2s")
     cast.stage.play()
     cast.configure("Spare", like="MCPAgent")
     cast.serve("lobby", "Spare")

@@ -161,6 +161,11 @@ def first_of(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def in_seconds(seconds: float) -> str:
+    """Return a duration as messages write it: ``0.25 s``, ``2 s``, ``1,200 s``."""
+    return f"{seconds:.2g} s" if seconds < 1 else f"{f'{seconds:,.1f}'.removesuffix('.0')} s"
+
+
 def one_line(error: BaseException) -> str:
     """Return an error for a log: of ours code, message and place, without cause and fix."""
     if not isinstance(error, SkillwireError):

@@ -36,7 +36,7 @@ from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, in_seconds
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
@@ -99,7 +99,7 @@ def judge_skew(seconds: float, source: str) -> Diagnosis:
     direction = "ahead of" if seconds > 0 else "behind"
     why = "Whether a certificate is valid and a cached answer is fresh depends on the clock."
     severity: Severity = "problem" if abs(seconds) >= _SKEW_HARMFUL else "warning"
-    what = f"the clock is {abs(seconds):,.0f} s {direction} that of {source}"
+    what = f"the clock is {in_seconds(abs(seconds))} {direction} that of {source}"
     return Diagnosis(severity, what, why, "Let the system set its time, such as with timedatectl set-ntp true.")
 
 
@@ -229,7 +229,7 @@ def check_file_times(surroundings: Environment) -> Iterator[Diagnosis]:
     files = [surroundings.root / LOCK_NAME, *sorted(state_directory().glob("*.json"))]
     ahead = [path for path in files if path.is_file() and path.stat().st_mtime > surroundings.now + _SLACK]
     for path in ahead:
-        what = f"{path} is from {path.stat().st_mtime - surroundings.now:,.0f} s in the future"
+        what = f"{path} is from {in_seconds(path.stat().st_mtime - surroundings.now)} in the future"
         why = "This clock is behind, or the one that wrote the file was ahead; cached responses look too new."
         yield Diagnosis("warning", what, why, "Set the clock, then touch it.")
     if not ahead:
@@ -584,7 +584,7 @@ def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnos
 
     try:
         if call_within(look, deadline) is None:
-            what = f"{row.subject}: no answer within {deadline:g} s"
+            what = f"{row.subject}: no answer within {in_seconds(deadline)}"
             fix = "Try again; a name server, a server or a disk hangs."
             seen.append(Diagnosis("problem", what, "Commands that need it would wait as well.", fix))
     except SkillwireError as error:

@@ -14,7 +14,7 @@ import threading
 from typing import Final
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustError
+from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustError, in_seconds
 
 _VARIABLES: Final = {
     "GIT_PROTOCOL": "version=2",
@@ -61,7 +61,7 @@ def upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
     if len(answer) > max_bytes:
         raise TrustError("GIT_SIZE", f"the answer has over {max_bytes} bytes", place=place)
     if process.returncode < 0:
-        raise StorageError("GIT_PROGRAM", f"git takes longer than {limits.GIT_SECONDS} seconds", place=place)
+        raise StorageError("GIT_PROGRAM", f"git takes longer than {in_seconds(limits.GIT_SECONDS)}", place=place)
     if process.returncode and b"ERR " not in answer[:8]:
         raise NotFoundError("GIT_REPOSITORY", "git cannot read the repository", place=place)
     return answer

@@ -152,6 +152,12 @@ def carry_out(
             output.note(
                 dim("required: "), bold(row.skill.name), f" {row.skill.version or ''}", dim(f"  {row.required_by}")
             )
+    for row in plan.pending:
+        if row.wanted.startswith("sha256:") and plan.unknown_origins:
+            from skillwire.trust.words import words_of  # noqa: PLC0415  # few references name a digest
+
+            words = " ".join(words_of(bytes.fromhex(row.wanted.removeprefix("sha256:"))))
+            output.note(dim("six words: "), bold(words), dim("  skillwire share shows the same"))
     consent = consent or all(confirm(_ORIGIN_QUESTION.format(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)

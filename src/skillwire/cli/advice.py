@@ -88,10 +88,14 @@ def usage_error(error: click.ClickException) -> UsageError:
     """Return click's exception as a ``UsageError`` with the usage of the command."""
     message, fix = error.format_message().rstrip("."), None
     context = error.ctx if isinstance(error, click.UsageError) else None
+    for kind in ("integer", "float"):
+        message = message.replace(f"a valid {kind} range", "a whole number" if kind == "integer" else "a number")
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {ascii(error.option_name)[1:-1][:60]}"
         options = [option for parameter in error.ctx.command.params for option in parameter.opts] if error.ctx else []
         fix = did_you_mean(closest(error.option_name, options))
+        if not fix and error.ctx is not None and error.ctx.parent is None:
+            fix = f"Options stand behind the command: skillwire COMMAND {error.option_name}."
     elif (
         isinstance(error, click.BadParameter)
         and error.param is not None

@@ -27,9 +27,16 @@ _NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or writ
 
 
 @click.command()
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
 @click.option(
-    "-o", "--output", "site", metavar="SITE", required=True, type=click.Path(), help="Folder to write the site to."
+    "-o",
+    "--output",
+    "site",
+    metavar="SITE",
+    default="site",
+    show_default=True,
+    type=click.Path(),
+    help="Folder to write the site to.",
 )
 @click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
 @publisher_option
@@ -66,7 +73,7 @@ def command(
     bridges: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Write the skills in each FOLDER as a static site into SITE.
+    """Write the skills in each FOLDER, by default the current one, as a static site into SITE.
 
     The same skills produce the same bytes on every machine. Skills unchanged since the last build are not read again,
     and the build removes only files that an earlier build wrote.
@@ -76,6 +83,7 @@ def command(
     from skillwire.folder.publish import check_publisher  # noqa: PLC0415  # same
     from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
+    folders = folders or (".",)
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
     site_options = SiteOptions(
         roots=tuple(published_roots(folders)),

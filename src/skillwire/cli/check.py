@@ -46,7 +46,7 @@ _PUBLISHER: Final = "publisher"
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--level",
     type=click.Choice(["strict", "lenient"]),
@@ -86,7 +86,8 @@ def command(
 ) -> None:
     """Report every problem of skills: its location, its cause and its fix.
 
-    PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json. Errors come first; the
+    PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json; by default it is the
+    current folder. Errors come first; the
     text report prints the first warnings and counts the others by code. Nothing is fetched, and nothing is run. Exits
     with 1 when a finding is an error.
 
@@ -95,6 +96,7 @@ def command(
     """
     if yes and not fix:
         raise UsageError("USAGE", "--yes goes with --fix")
+    paths = paths or (() if changed else (Path(),))
     if changed:  # the outermost, as in a search from above
         around = ([folder for folder in path.parents if (folder / SKILL_MD).is_file()][-1:] for path in paths)
         paths = tuple(dict.fromkeys(folder for folders in around for folder in folders))

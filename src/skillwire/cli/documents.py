@@ -477,6 +477,25 @@ class ListedLanSkill(LanSkillObject):
     version: Annotated[str, "Version"]
 
 
+class ShareDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/share/1"], "A skill that is shared until the command ends"]
+    name: Annotated[str, "Its name"]
+    url: Annotated[str, "The server"]
+    digest: Annotated[str, "The artifact's digest"]
+    words: Annotated[str, "Six words of the digest, separated by spaces"]
+    add: Annotated[str, "Command that installs it"]
+
+
+class McpInstallDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/mcp-install/1"], "A changed configuration of an MCP client"]
+    client: Annotated[str, "The client"]
+    name: Annotated[str, "Name of the server in it"]
+    file: Annotated[str, "The configuration file"]
+    state: Annotated[Literal["installed", "removed", "unchanged"], "What was done, or would be done"]
+    diff: Annotated[list[str], "The changed lines, as a unified diff"]
+    dry_run: Annotated[bool, "Whether nothing was written"]
+
+
 class LanTrustDocument(TypedDict):
     schema: Annotated[Literal["skillwire/lan-trust/1"], "An agent's key, as lan trust shows it"]
     agent_id: Annotated[str, "The agent"]
@@ -549,5 +568,6 @@ Document = (
     ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
     | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
     | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
-    | SceneRequestDocument | LanTrustDocument | DiffDocument
+    | SceneRequestDocument | LanTrustDocument | DiffDocument | McpInstallDocument
+    | ShareDocument
 )  # fmt: skip

@@ -159,7 +159,9 @@ def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
 
 
 def check_target(content_type: str, target: str | None, *, as_json: bool) -> None:
-    """Reject a call whose output is not text and would go to a terminal."""
+    """Reject a call whose output would go to a terminal and is not text, or to a folder that does not exist."""
+    if target is not None and not (folder := Path(target).parent).is_dir():
+        raise UsageError("USAGE", f"there is no folder {folder}", place=SourceLocation(target), fix="Create it first.")
     media_type = content_type.partition(";")[0].strip().lower()
     if target is None and not as_json and sys.stdout.isatty() and not _TEXT.fullmatch(media_type):
         message = f"the output is {ascii(media_type)[1:-1][:80]}, which a terminal cannot display"

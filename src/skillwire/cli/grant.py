@@ -23,7 +23,15 @@ from skillwire.cli.options import (
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, nowrap, output_options, success, warning
-from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError, first_of
+from skillwire.errors import (
+    NotFoundError,
+    SourceLocation,
+    TrustError,
+    UsageError,
+    ValidationError,
+    first_of,
+    in_seconds,
+)
 from skillwire.executions.grants import GrantChanges, Grants, granted_action, needs_grant
 from skillwire.folder.files import find_folders
 from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
@@ -179,7 +187,7 @@ def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
         yield "calls", [call, *([f", with {headers}"] if headers else [])]
     if health is not None:
         what = f"GET {health.url}" if health.url else f"{health.entrypoint}, {health.export}(args)"
-        yield "checks", [f"{what}, every {health.interval} s while it is announced"]
+        yield "checks", [f"{what}, every {in_seconds(health.interval)} while it is announced"]
     for label, names, new in (
         ("network", permissions.network, changes.network if changes else ()),
         ("secrets", permissions.secrets, changes.secrets if changes else ()),

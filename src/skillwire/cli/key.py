@@ -17,7 +17,15 @@ import click
 from skillwire.cli.options import CommandGroup, LazyModule, combine, dry_run_option, in_words, open_client, utc_time
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.cli.publish import registry_option
-from skillwire.errors import ConflictError, SkillwireError, SourceLocation, TrustError, ValidationError, one_line
+from skillwire.errors import (
+    ConflictError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    ValidationError,
+    in_seconds,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from skillwire.adapters.files import keys as key_files
@@ -206,7 +214,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.revoked is not None:
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
-        within = f"within {key_files.INSTALLED_SECONDS:.0f} seconds"
+        within = f"within {in_seconds(key_files.INSTALLED_SECONDS)}"
         loaded = f"a server with this key, or with a revoked one, loads it {within}"
         output.note(f"{loaded}; restart servers with another key")
 

@@ -23,7 +23,7 @@ from skillwire.cli.lan_view import (
     scene_object,
     table,
 )
-from skillwire.cli.options import CommandGroup, LazyModule, confirm
+from skillwire.cli.options import CommandGroup, Duration, LazyModule, confirm
 from skillwire.cli.output import bold, dim, encode_document, output_options, print_end, success, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.errors import FetchError, TrustError, UsageError
@@ -92,7 +92,11 @@ def print_event(document: dict[str, Any]) -> None:
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--once", is_flag=True, help="Print the current state and exit; the default without a terminal.")
 @click.option(
-    "--for", "seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this many seconds."
+    "--for",
+    "seconds",
+    type=Duration("10s", is_positive=True),
+    metavar="TIME",
+    help="Stop after this time, such as 10s.",
 )
 @click.option(
     "--interface",

@@ -98,12 +98,16 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
 def exposure_warning(
     lan: LanSettings | None, host: str | None, listeners: Sequence[socket], *, is_dht: bool = False
 ) -> tuple[str, str] | None:
-    """Return a warning about the machines that reach a server on the local network, and its remedy; None for none."""
-    if lan is None:
-        return None
-    if host is None:
+    """Return a warning about the machines that reach a server, and its remedy; None for none."""
+    if lan is not None and host is None:
         return "open to the network: ", "on all addresses of this machine; --host restricts it"
-    if not lan.interfaces and all(ip_address(one.getsockname()[0]).is_loopback for one in listeners):
+    addresses = [ip_address(one.getsockname()[0]) for one in listeners]
+    if lan is None:
+        if all(address.is_loopback for address in addresses):
+            return None
+        where = "all addresses" if addresses[0].is_unspecified else str(addresses[0])
+        return "open to the network: ", f"on {where} of this machine; leave out --host to serve this machine alone"
+    if not lan.interfaces and all(address.is_loopback for address in addresses):
         if is_dht:
             fix = "leave out --host, or name the address that others reach: --base-url URL"
             return "not announced to others: ", f"no other machine reaches {host}; {fix}"

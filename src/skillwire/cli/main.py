@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire.cli.examples import examples_of
 from skillwire.cli.output import Output, help_width, print_end
 from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.version import VERSION
@@ -34,6 +35,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "check": "Report every problem of skills, a site or an index.",
         "build": "Write skills as a static site.",
         "serve": "Serve skills over HTTP, live.",
+        "share": "Share one skill on the local network, by a QR code.",
         "find": "Search for skills.",
         "show": "Inspect a skill before loading it.",
         "add": "Install skills, verified and locked.",
@@ -94,7 +96,8 @@ ALIASES: Final = {
     "install": "add", "i": "add", "search": "find", "rm": "remove", "ls": "list", "upgrade": "update",
 }  # fmt: skip
 #: Commands that go on until they are ended.
-_STAYING: Final = frozenset({"serve", "worker", "mcp", "rpc", "lan", "scene", "dht"})
+_STAYING: Final = frozenset({"serve", "share", "worker", "mcp", "rpc", "lan", "scene", "dht"})
+_EXAMPLES: Final = 6  # of a command in its help
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
@@ -116,6 +119,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"skillwire.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
+        _add_examples(command, f"skillwire {cmd_name}")
         return command
 
     def resolve_command(
@@ -139,6 +143,13 @@ class LazyGroup(click.Group):
         for group, commands in GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl(list(commands.items()))
+
+
+def _add_examples(command: click.Command, path: str) -> None:
+    """Let the help of a command, and of the commands below it, end with examples."""
+    command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples_of(path)[:_EXAMPLES])])
+    for name, part in command.commands.items() if isinstance(command, click.Group) else ():
+        _add_examples(part, f"{path} {name}")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_FORM: Final = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
+_FORM: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhdw])", re.ASCII)
 _MOST: Final = 36_525 * _SECONDS["d"]  # a hundred years, so that every moment has a date
 _WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds"))
 _LENGTH: Final = 64
@@ -63,12 +63,12 @@ def combine(*options: Decorator) -> Decorator:
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none
-    """A whole number and its unit, such as ``example``; the value is in seconds, at most a hundred years."""
+    """A number and its unit, such as ``example``; the value is in seconds, at most a hundred years."""
 
     name = "duration"
 
-    def __init__(self, example: str = "90d") -> None:
-        self._example = example
+    def __init__(self, example: str = "90d", *, is_positive: bool = False) -> None:
+        self._example, self._is_positive = example, is_positive
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds; reject other forms."""
@@ -78,10 +78,12 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 
         if found is None:
             how = f"write a number and s, m, h, d or w, such as {self._example}"
             self.fail(f"{ascii(value)[:40]} is not a duration; {how}", param, ctx)
-        seconds = int(found[1]) * _SECONDS[found[2]]
+        seconds = float(found[1]) * _SECONDS[found[2]]
+        if self._is_positive and not seconds:
+            self.fail("the time must be more than 0", param, ctx)
         if seconds > _MOST:
             self.fail(f"{value} is longer than a hundred years", param, ctx)
-        return float(seconds)
+        return seconds
 
 
 def timeout_option(text: str, default: str | None = None) -> Decorator:
@@ -106,7 +108,7 @@ publisher_option = click.option(
     "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
 )
 server_config_option = click.option(
-    "--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file."
+    "--config", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="Server configuration: a TOML file."
 )
 log_format_option = click.option(
     "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
@@ -278,12 +280,18 @@ class CommandGroup(click.Group):
 
 
 class GroupWithDefaultList(CommandGroup):
-    """A group that runs ``list`` without a subcommand: ``skillwire grant`` is ``skillwire grant list``."""
+    """A group that runs ``list`` without a subcommand: ``skillwire grant`` is ``skillwire grant list``.
+
+    Another ``default`` may take words, too, that name no subcommand.
+    """
+
+    default, takes_words = "list", False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert ``list`` if there is no subcommand."""
-        is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        return super().parse_args(ctx, ["list", *args] if is_list and not ctx.resilient_parsing else args)
+        """Insert the default if there is no subcommand."""
+        is_default = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        is_default = is_default or (self.takes_words and args[0] not in {*self.commands, *ctx.help_option_names})
+        return super().parse_args(ctx, [self.default, *args] if is_default and not ctx.resilient_parsing else args)
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,7 +20,7 @@ from skillwire.cli.lan_options import (
     read_goodbye_reason,
     read_lan,
 )
-from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
+from skillwire.cli.options import Duration, log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
 
@@ -119,7 +120,10 @@ def _count(told: int | str) -> int:
     "--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
 )
 @click.option(
-    "--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check the folders for changes at this interval."
+    "--poll",
+    type=Duration("2s", is_positive=True),
+    metavar="TIME",
+    help="Check the folders for changes at this interval, such as 2s.",
 )
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
 @log_format_option
@@ -146,7 +150,7 @@ def command(
     scenes: tuple[str, ...],
     discovery: str | None,
 ) -> None:
-    """Serve the skills in each FOLDER over HTTP, and publish changes live.
+    """Serve the skills in each FOLDER, by default the current one, over HTTP, and publish changes live.
 
     Clients find the index at /.well-known/agent-skills/index.json. A skill that becomes invalid keeps its last valid
     version, and the log gives the reason. Callable skills run here once they are granted: see skillwire grant, or use
@@ -159,9 +163,7 @@ def command(
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, listen_for, run  # noqa: PLC0415  # same
 
-    if not folders and not registry:
-        fix = "Name a folder, or serve a registry: --registry."
-        raise UsageError("USAGE", "there is no folder of skills to serve", fix=fix)
+    folders = folders or (() if registry else (".",))
     if registry and grant_all:
         fix = "Leave --grant-all out, and grant single skills: skillwire grant add."
         raise UsageError("USAGE", "--grant-all is refused for a registry, to which others push skills", fix=fix)
@@ -214,14 +216,17 @@ def _announce(
     """Print the address of the server, and how to add a skill, or to publish the first one of a registry."""
     where = (base_url or address).rstrip("/")
     names, every, verb = revision.site.names, len(revision.everything.skills), "add"
+    broken = [one.folder for one in revision.broken]
     if names:
         hint = f"skillwire add {where}/{names[0]}"
     elif every:
         hint = "requires a token; create one with skillwire token create"
     elif registry:
         verb, hint = "publish", f"skillwire publish FOLDER --registry {where}"
+    elif broken:
+        verb, hint = "fix", f"skillwire check {shlex.quote(broken[0])}"
     else:
-        hint = "no skills yet; create one with skillwire init"
+        verb, hint = "create", "skillwire init"
     number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), f"; {verb} one: ", nowrap(hint))
@@ -237,7 +242,10 @@ def _announce(
 
 @click.command()
 @click.option(
-    "--config", metavar="FILE", type=click.Path(), help="Configuration file of the server whose executions it runs."
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Configuration file of the server whose executions it runs.",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."

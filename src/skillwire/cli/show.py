@@ -27,7 +27,7 @@ from skillwire.cli.options import (
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
-from skillwire.errors import NotFoundError, TrustError, UsageError
+from skillwire.errors import NotFoundError, TrustError, UsageError, in_seconds
 from skillwire.model.ref import BLOB, Release, SkillRef
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import at_version, parse_reference, reference_to
@@ -100,9 +100,12 @@ def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]
     if endpoint.result_url:
         yield "result", endpoint.result_url
     if endpoint.timeout_ms:
-        yield "time limit", f"{endpoint.timeout_ms / 1000:g} s"
+        yield "time limit", f"{in_seconds(endpoint.timeout_ms / 1000)}"
     if endpoint.retry:
-        yield "retry", f"{endpoint.retry.max_attempts} times, {endpoint.retry.backoff_ms / 1000:g} s apart at first"
+        yield (
+            "retry",
+            f"{endpoint.retry.max_attempts} times, {in_seconds(endpoint.retry.backoff_ms / 1000)} apart at first",
+        )
     yield from _auth(descriptor.auth, endpoint.url)
 
 

@@ -13,7 +13,14 @@ from click.core import ParameterSource
 
 from skillwire import limits
 from skillwire.adapters.lines import LineWriter, lines_of, take_input
-from skillwire.cli.options import token_option
+from skillwire.cli.mcp_install import install, uninstall
+from skillwire.cli.options import (
+    GroupWithDefaultList,
+    log_format_option,
+    publisher_option,
+    server_config_option,
+    token_option,
+)
 from skillwire.cli.serve import configure_server
 from skillwire.errors import UsageError
 
@@ -21,21 +28,28 @@ from skillwire.errors import UsageError
 _OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
 
 
-@click.command()
-@click.argument("folders", metavar="[FOLDER...]", nargs=-1, type=click.Path())
+class McpGroup(GroupWithDefaultList):
+    """``skillwire mcp FOLDER`` is ``skillwire mcp serve FOLDER``."""
+
+    default, takes_words = "serve", True
+
+
+@click.group("mcp", cls=McpGroup, commands={"install": install, "uninstall": uninstall})
+def mcp_command() -> None:
+    """Serve skills to an MCP host, or add them to its configuration. With FOLDER or --server alone it serves."""
+
+
+@mcp_command.command()
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
 @click.option("--server", metavar="URL", help="Relay to this endpoint instead, such as https://example.com/mcp.")
 @token_option
 @click.option("--pin", "pins", multiple=True, metavar="NAME", help="Offer this skill as its own tool; repeatable.")
 @click.option("--execute", is_flag=True, help="Let the tools run granted skills; see skillwire grant.")
 @click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
-@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
-@click.option(
-    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
-)
-@click.option(
-    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
-)
-def mcp_command(
+@server_config_option
+@publisher_option
+@log_format_option
+def serve(
     *,
     folders: tuple[str, ...],
     server: str | None,
@@ -103,13 +117,9 @@ def _check_relayed(context: click.Context) -> None:
 @click.option("--execute", is_flag=True, help="Let execute_skill run granted skills; see skillwire grant.")
 @click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
 @click.option("--run-code", is_flag=True, help="Let run_code run arbitrary code in the sandbox.")
-@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
-@click.option(
-    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
-)
-@click.option(
-    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
-)
+@server_config_option
+@publisher_option
+@log_format_option
 def rpc_command(
     *,
     folders: tuple[str, ...],

@@ -16,6 +16,7 @@ from skillwire.cli.options import (
     network_options,
     open_client,
     open_progress,
+    refresh_option,
     scope_option,
 )
 from skillwire.cli.output import Output, bold, dim, failure, output_options, success, warning
@@ -37,6 +38,7 @@ _LISTED: Final = 5  # more skills than this that cannot be compared for one reas
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @scope_option
 @network_options
+@refresh_option
 @output_options
 def outdated_command(
     *, output: Output, names: tuple[str, ...], for_user: bool, **network: Unpack[NetworkOptions]
@@ -140,6 +142,7 @@ def _detail(row: UpdateComparison) -> str:
 @click.option("-y", "--yes", is_flag=True, help="Trust unknown origins, and take updates that ask for nothing more.")
 @scope_option
 @network_options
+@refresh_option
 @output_options
 def command(
     *,

@@ -69,8 +69,10 @@ def _print(output: Output, source: str, report: DocumentReport) -> None:
     for fault in report.faults:
         wrong = fault.violation
         output.line()
-        output.line(failure(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
+        output.line(failure(f"error[{fault.code}]"), f": {wrong.path} {wrong.message}".replace(":  ", ": "))
         output.line(dim("  --> "), str(fault.place))
+        if fault.code == "JSON_SYNTAX" and source.endswith((".md", ".toml")):
+            output.line(dim("  fix: "), "Give a JSON document of Skill Sharing; skillwire check FOLDER checks a skill.")
         if wrong.expected is not None:
             output.line(dim("  expected: "), _value(wrong.expected))
             output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))

@@ -324,7 +324,7 @@ class LanFlows:
             cached = yield from work(self.memory.skills)
             yield from self._note(partial(self.memory.forget, answers(cached, query)))
             wanted = query.words or query.name or ", ".join((*query.capabilities, *query.scenes, *query.types))
-            message = f"no skill on the local network offers {wanted}, or has this name"
+            message = f"no skill on the local network offers '{wanted}', or has this name"
             raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
         return [ref_of(skill) for skill in found]
 
@@ -433,9 +433,7 @@ class LanFlows:
                     is_of_dht = is_of_dht if failure else bool(ref.lan and ref.lan.url)
                     failure = failure or error
             if failure is not None and failure.code == "DISC_004" and is_of_dht:
-                # Any node may announce any name there, which must not block the sources below.
-                fix = dht.NAME_FIX.format(place=failure.place)
-                raise NotFoundError("DISC_002", failure.message, place=failure.place, fix=fix)
+                failure.fix, failure.details = dht.NAME_FIX.format(place=failure.place), {"source": DHT}
             if failure is not None:
                 raise failure
             return []

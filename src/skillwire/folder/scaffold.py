@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from skillwire.errors import ValidationError, documentation_link
@@ -104,7 +105,9 @@ description = "Whom to greet"
 def scaffold(name: str, *, script: bool = False, manifest: bool = False) -> list[FileContent]:
     """Return the files of a new skill ``name``. Raises ValidationError (``NAME_FORM``)."""
     if not is_skill_name(name):
-        raise ValidationError("NAME_FORM", f"{name!r} cannot name a skill", fix="Write a name such as pdf-forms.")
+        meant = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64]
+        fix = f"Write a name such as {meant if is_skill_name(meant) else 'pdf-forms'}."
+        raise ValidationError("NAME_FORM", f"{name!r} cannot name a skill", fix=fix)
     words = name.replace("-", " ")
     run = _STEP_WITH_SCRIPT if script else _STEP
     skill_md = _SKILL_MD.format(name=name, words=words, title=words.capitalize(), run=run)

@@ -14,7 +14,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, in_seconds
 from skillwire.model.package import Account, Change, is_account, is_namespace
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Accounts:
             )
         left = await time_left(self._tokens(), actor.token_id, self._clock())
         if left is not None and (new.expires_in or 0.0) > left:
-            raise TrustError("PERMISSION_DENIED", f"your own token ends in {left:.0f} s, before the new one")
+            raise TrustError("PERMISSION_DENIED", f"your own token ends in {in_seconds(left)}, before the new one")
         if account != actor.account or new.is_operator:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.errors import FetchError, SkillwireError, SourceLocation
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, in_seconds
 from skillwire.model.execution import CallRecord, ExecutionStatus, RemoteExecution, RemoteFailure
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skill_sharing.calls import Answer, cancel, fetch_result, fetch_status, status_headers, submit
@@ -117,7 +117,7 @@ def submit_until(
             break
     if outcome is None:
         origin, failures = parse_url(request.url).origin, int(limits.CIRCUIT_FAILURES)
-        message = f"{origin} has failed {failures} times in a row; it gets no requests for {rest:.0f} s"
+        message = f"{origin} has failed {failures} times in a row; it gets no requests for {in_seconds(rest)}"
         blocked = FetchError("CIRCUIT_OPEN", message, place=SourceLocation(request.url))
         blocked.may_be_accepted = False
         raise blocked

@@ -110,9 +110,12 @@ def _in_repository(text: str, place: GitPlace) -> Reference:
 
 
 def _with_version(text: str, skill: str, version: str) -> Reference:
-    """Return the reference of a skill in a version. Raises ValidationError (``VERSION_RANGE``)."""
+    """Return the reference of a skill in a version. Raises UsageError (``VERSION_RANGE``, ``REFERENCE``)."""
     if not version.startswith("sha256:"):
-        parse_range(version)
+        try:
+            parse_range(version)
+        except ValidationError as error:
+            raise UsageError(error.code, error.message, fix=error.fix) from error
     found = parse_reference(skill)
     lookups = tuple(one._replace(version=version) for one in found.lookups if one.name)
     if not (lookups or found.name):

@@ -102,7 +102,7 @@ class GrantCache:
             if len(self._logged) >= _LOGGED_SKILLS:
                 self._logged.clear()
             self._logged.add(digest)
-            self._log.warning("a call was refused: not granted", skill=skill.name, fix=GRANT)
+            self._log.warning("a call was refused: not granted", skill=skill.name, fix=GRANT.format(skill.name))
         return False
 
 

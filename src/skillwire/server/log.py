@@ -27,7 +27,7 @@ from skillwire.trust.hidden_text import neutralise
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
-GRANT: Final = "skillwire grant add FOLDER"
+GRANT: Final = "skillwire grant add .../{}"
 #: The same about secrets that are not set.
 UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -113,7 +113,7 @@ def _names(names: Sequence[str]) -> str | int:
 def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
     """Log the published skills without a grant: their calls are refused."""
     if names:
-        log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT)
+        log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT.format(names[0]))
 
 
 def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import ConflictError
+from skillwire.errors import ConflictError, in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,5 +133,6 @@ class QueueQuota:
 
 def queue_full_error(message: str) -> ConflictError:
     """Return the error that asks the caller to try again later."""
-    fix = f"Try again in {_FULL_PAUSE} seconds. The operator of the server can let more run at once, see [executions]."
+    pause = in_seconds(_FULL_PAUSE)
+    fix = f"Try again in {pause}. The operator of the server can let more run at once, see [executions]."
     return ConflictError("TOO_MANY_EXECUTIONS", message, fix=fix, details={"retry_after": _FULL_PAUSE})

@@ -358,7 +358,9 @@ class Runs:
             raise TrustError("AUTH_REQUIRED", f"{params.name} is executed for authenticated callers only")
         if not await self._granted.look(skill):
             message = f"the operator has not granted that {params.name} runs"
-            raise TrustError("PERMISSION_DENIED", message, fix=f"The operator of the server: {GRANT}.")
+            raise TrustError(
+                "PERMISSION_DENIED", message, fix=f"The operator of the server: {GRANT.format(params.name)}."
+            )
         attachments = Attachments(_blobs_of(params.input_blobs, params.args, callable_skill))
         return await self._accept(owner, callable_skill, params.args, attachments, timeout_ms=params.timeout_ms)
 

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from skillwire import limits
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageError
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageError, in_seconds
 
 T = TypeVar("T")
 _SHORTEST: Final = 0.1  # seconds of a step at the end of the time
@@ -171,7 +171,7 @@ def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]
                 try:
                     if isinstance(step, HttpRequest):
                         if (left := end - clock()) <= 0:
-                            message = f"the time limit of {seconds:.3g} s is over"
+                            message = f"the time limit of {in_seconds(seconds)} is over"
                             raise FetchError("TIMEOUT", message, place=SourceLocation(step.url))  # noqa: TRY301  # into the flow
                         step = step._replace(timeout=min(step.timeout, left))
                     elif isinstance(step, All):
@@ -215,7 +215,7 @@ def seconds_of(timeout: float | None) -> float | None:
         fix = "Give a number, such as timeout=30."
         raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
     if timeout is not None and not 0 < timeout <= limits.CALL_WAIT_SECONDS:
-        raise UsageError("USAGE", f"a timeout is more than 0 and at most {int(limits.CALL_WAIT_SECONDS):,} seconds")
+        raise UsageError("USAGE", f"a timeout is more than 0 and at most {in_seconds(limits.CALL_WAIT_SECONDS)}")
     return timeout
 
 

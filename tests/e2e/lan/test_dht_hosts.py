@@ -69,7 +69,7 @@ class Host:
     def serve(self, *arguments):
         origin = f"http://{self.address}:{HTTP}"
         command = ["serve", self.skills, "--dht", "--host", ANY, "--port", HTTP, "--base-url", origin]
-        command += ["--grant-all", "--poll", 0.5, "--discovery", self.folder / "discovery.toml", *arguments]
+        command += ["--grant-all", "--poll", "0.5s", "--discovery", self.folder / "discovery.toml", *arguments]
         with self.log.open("a") as log:
             self.process = self.lan.start(
                 self.number, sys.executable, "-m", "skillwire", *command,

@@ -131,7 +131,7 @@ def test_what_goes_wrong_behind_a_live_picture_ends_it_and_is_told(on, told, mon
         await anext(Failing())
 
     setattr(agent, part, discover if part == "discover" else Failing)
-    assert "error[DISC_005]: the network is down" in told("--for", "60", status=FetchError.exit_code).err
+    assert "error[DISC_005]: the network is down" in told("--for", "60s", status=FetchError.exit_code).err
     assert agent.has_left
 
 
@@ -146,7 +146,7 @@ def test_an_empty_network_says_what_to_do(on, told):
 def test_options_decide_where_and_how_long_is_listened(on, told, tmp_path):
     agent = on(*home())
     (tmp_path / "lan.yaml").write_text("discovery:\n  udp:\n    port: 50123\n")
-    told("--interface", "lo", "--for", "0.5", "--discovery", str(tmp_path / "lan.yaml"))
+    told("--interface", "lo", "--for", "0.5s", "--discovery", str(tmp_path / "lan.yaml"))
     assert (agent.settings.interfaces, agent.settings.port) == (("lo",), 50123)
     assert agent.patience == pytest.approx(0.5)
 
@@ -182,7 +182,7 @@ def test_changes_follow_the_snapshot_a_line_each_and_what_was_missed_is_told_ane
     kinds = ("registered", "updated", "status", "suspected", "stale", "left", "evicted")
     changes = [change(kind, NOW, one) for kind in kinds]
     on(*home(), [*changes, change("scene", NOW, scene=scene("auth", ("a", "x"))), change("missed", NOW)])
-    documents = [json.loads(line) for line in told("--json", "--for", "1").out.splitlines()]
+    documents = [json.loads(line) for line in told("--json", "--for", "1s").out.splitlines()]
     assert [one["event"] for one in documents] == ["snapshot", *kinds, "scene", "missed", "snapshot"]
     assert documents[1]["skill"]["skill_id"] == "telescope"
     assert documents[-3]["scene"]["members"][0]["agent_id"] == "a"

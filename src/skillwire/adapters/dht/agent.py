@@ -30,7 +30,7 @@ from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import SystemNetwork
-from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError, in_seconds
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import host_and_port
@@ -299,7 +299,7 @@ class DhtAgent:
             if finished.pong is not None:
                 pong = finished.pong
                 return DhtPong(pong.id.hex(), pong.agent_id, _trust(pong.standing), finished.seconds)
-        why = "its name is not known" if finished is None else f"it did not answer within {seconds:g} s"
+        why = "its name is not known" if finished is None else f"it did not answer within {in_seconds(seconds)}"
         raise FetchError("DHT_UNREACHABLE", why, place=SourceLocation(host_and_port(host, port)))
 
     def flaw(self, offer: DhtOffer) -> str | None:

@@ -47,7 +47,7 @@ from skillwire.adapters.sandbox.bubblewrap import BLOBS, SKILLS, Mount, find_int
 from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
 from skillwire.adapters.sandbox.resources import Limit, ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
-from skillwire.errors import ConflictError, DecodeError, SkillwireError, TrustError
+from skillwire.errors import ConflictError, DecodeError, SkillwireError, TrustError, in_seconds
 from skillwire.executions.callable_skill import is_code
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attachments, Attempt, Failure, Outcome, OutputBlob, blob_not_found, check_kind
@@ -236,7 +236,7 @@ def _raised(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> 
 
 def _limited(limit: Limit, bounds: ResourceLimits, called: str) -> Outcome:
     if limit == "seconds":
-        message = f"{called} did not end within {bounds.seconds:.3g} s"
+        message = f"{called} did not end within {in_seconds(bounds.seconds)}"
         return Outcome(failure=Failure("deadline", message, code="INVOCATION_TIMEOUT", details={"limit": limit}))
     if limit == "output_bytes":
         message = f"the function returned more than {bounds.say(limit)}"

@@ -244,7 +244,8 @@ def netrc_file(environment: Mapping[str, str]) -> Path:
 def bearer(token: str) -> str:
     """Return the ``Authorization`` value for a token. Raises UsageError, which never shows the token."""
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")
+        fix = "Pass the token alone, on one line."
+        raise UsageError("USAGE", "the token is empty or holds characters that no header may hold", fix=fix)
     return f"Bearer {token}"
 
 

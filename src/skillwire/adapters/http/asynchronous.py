@@ -26,6 +26,7 @@ from skillwire.adapters.http.connection import (
     connect_error,
     is_quiet,
     known_addresses,
+    look_up,
     may_repeat,
     more_serious,
     no_address_error,
@@ -286,7 +287,7 @@ class AsyncDriver:
         peer = proxy.url if proxy else url
         found: Sequence[str] | None = known_addresses(peer.host)
         if found is None:
-            found = await loop.run_in_executor(None, self._resolve, peer.host)
+            found = await loop.run_in_executor(None, look_up, self._resolve, peer.host, proxy)
         addresses = found[: limits.HTTP_ADDRESSES]
         end = loop.time() + limits.HTTP_CONNECT_SECONDS
         context = await self._tls() if url.scheme == "https" else None

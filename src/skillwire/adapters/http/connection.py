@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from skillwire import limits
 from skillwire.adapters.http.proxies import Proxy, check_peer
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, in_seconds
 from skillwire.model.url import Origin, Url, is_ipv4
 from skillwire.trust.address import AddressPolicy, is_localhost
 from skillwire.version import VERSION
@@ -40,7 +40,7 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 def timeout_error(request: HttpRequest) -> FetchError:
     """Return the error for a request that exceeded its time."""
     return FetchError(
-        "TIMEOUT", f"no whole answer within {round(request.timeout, 2):g} s", place=SourceLocation(request.url)
+        "TIMEOUT", f"no whole answer within {in_seconds(request.timeout)}", place=SourceLocation(request.url)
     )
 
 
@@ -68,6 +68,17 @@ def known_addresses(host: str) -> tuple[str, ...] | None:
     if ":" in host or is_ipv4(host):
         return (host,)
     return ("127.0.0.1", "::1") if is_localhost(host) else None
+
+
+def look_up(resolve: Resolver, host: str, proxy: Proxy | None) -> Sequence[str]:
+    """Return the addresses of a host, or of the proxy of that name; the error about a proxy states its variable."""
+    try:
+        return resolve(host)
+    except FetchError as error:
+        if proxy is not None:
+            error.message += f"; it is the proxy that {proxy.variable} names"
+            error.fix = f"Correct {proxy.variable}, unset it, or exempt the host with NO_PROXY."
+        raise
 
 
 def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:

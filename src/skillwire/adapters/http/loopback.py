@@ -20,7 +20,7 @@ from typing import Final, Self
 from urllib.parse import parse_qs
 
 from skillwire import limits
-from skillwire.errors import FetchError, SourceLocation
+from skillwire.errors import FetchError, SourceLocation, in_seconds
 
 PATH: Final = "/callback"
 
@@ -62,7 +62,7 @@ class RedirectListener:
         try:
             return self._found.get(timeout=seconds)
         except Empty:
-            message = f"no browser came back within {seconds:g} s"
+            message = f"no browser came back within {in_seconds(seconds)}"
             raise FetchError("LOGIN_TIMEOUT", message, place=SourceLocation(self.url)) from None
 
     def _accept(self, state: str) -> None:

@@ -28,6 +28,7 @@ from skillwire.adapters.http.connection import (
     Deadline,
     Resolver,
     known_addresses,
+    look_up,
     may_repeat,
     more_serious,
     no_address_error,
@@ -235,7 +236,9 @@ class SyncDriver:
     def _connect(self, url: Url, proxy: Proxy | None, deadline: Deadline) -> Connection:
         """Connect to the first address, of the host or its proxy, that the policy allows and that answers."""
         peer = proxy.url if proxy else url
-        addresses = known_addresses(peer.host) or call_within(lambda: self._resolve(peer.host), deadline.remaining())
+        addresses = known_addresses(peer.host) or call_within(
+            lambda: look_up(self._resolve, peer.host, proxy), deadline.remaining()
+        )
         if addresses is None:
             raise deadline.passed()
         addresses = addresses[: limits.HTTP_ADDRESSES]

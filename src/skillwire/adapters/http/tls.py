@@ -36,6 +36,8 @@ def tls_failure(url: Url, error: OSError) -> FetchError | None:
             message, fix = f"{message}; {problem}", "Set SSL_CERT_FILE to a PEM file with certificates."
     elif isinstance(error, ssl.SSLError):
         message = f"no TLS with {url.host}: {error.reason or error}"
+        if error.reason in {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"}:
+            message, fix = f"port {url.port} of {url.host} does not speak TLS", f"Write http://{url.authority}."
     else:
         return None
     return FetchError("TLS_FAILED", message, place=SourceLocation(str(url)), fix=fix)

@@ -25,6 +25,7 @@ from typing import BinaryIO, Final, NamedTuple
 from skillwire import limits
 from skillwire.adapters.sandbox.bubblewrap import WORK, fix_for, unavailable
 from skillwire.adapters.sandbox.resources import ControlGroup, Limit, ResourceLimits, make_group, measure_usage
+from skillwire.errors import in_seconds
 
 _PIECE: Final = 64 * 1024
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
@@ -245,7 +246,7 @@ class Process:
         if self._started is None and not self._is_cancelled and self._limit is None:
             printed = " ".join(self._log.decode(errors="replace").split())[:_SAID_LENGTH]
             if not printed and self._is_overdue():
-                message = f"the sandbox did not start within {limits.SANDBOX_START_SECONDS} s"
+                message = f"the sandbox did not start within {in_seconds(limits.SANDBOX_START_SECONDS)}"
                 raise unavailable(
                     message, "Lower concurrency in [executions], or give the machine more processor time."
                 )

@@ -37,7 +37,7 @@ from skillwire import limits
 from skillwire.bridges.mcp.caller import McpSkills, Running
 from skillwire.bridges.mcp.entries import frontmatter_of, skill_md_of, uri_of
 from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
-from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, in_seconds
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.protocols.skill_sharing.validation import inputs_schema
@@ -408,7 +408,7 @@ async def _report_progress(
     try:
         while not (await asyncio.wait({task}, timeout=limits.MCP_PROGRESS_SECONDS))[0]:
             number += 1
-            message = f"running for {number * limits.MCP_PROGRESS_SECONDS} s"
+            message = f"running for {in_seconds(number * limits.MCP_PROGRESS_SECONDS)}"
             await context.session.report_progress(number, message=message)
         is_pinged = number * limits.MCP_PROGRESS_SECONDS >= limits.MCP_PING_SECONDS
         return task.result(), is_pinged or (number > 0 and "progress_token" in (context.meta or {}))

@@ -17,7 +17,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any, Final
 
-from skillwire.errors import DecodeError
+from skillwire.errors import DecodeError, in_seconds
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import REGISTRATION, Challenges, Pending, challenge_text
@@ -140,8 +140,8 @@ class Ingress:
             if freshness is not Freshness.OUTSIDE or not isinstance(message, m.Register):
                 return []
             seconds = message.timestamp / 1000 - now.wall
-            differs = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} ours"
-            why = f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
+            differs = f"{in_seconds(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} ours"
+            why = f"its clock is {differs}, and up to {in_seconds(self.replay.window)} count"
             return [VerifiedMessage(message, data, source, is_released=True, refused=(m.Outcome.INVALID, why))]
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:

@@ -18,6 +18,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.errors import in_seconds
 
 if TYPE_CHECKING:
     from skillwire.protocols.skill_sharing.messages import CustomAuth
@@ -72,7 +73,7 @@ def custom_auth() -> CustomAuth:
         "epoch. HEX is the lower-case hexadecimal HMAC-SHA256, keyed with your secret key as it was given to you, of "
         "TIMESTAMP, a line feed, the method in capitals, a line feed, the request target (path and query as sent), a "
         "line feed, and the bytes of the body. A signature counts once, and "
-        f"for {int(limits.SIGNATURE_WINDOW_SECONDS)} seconds."
+        f"for {in_seconds(limits.SIGNATURE_WINDOW_SECONDS)}."
     )
     return CustomAuth(
         instructions=instructions,

@@ -16,7 +16,15 @@ import math
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.errors import (
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    UsageError,
+    in_seconds,
+)
 from skillwire.model.digest import Digest
 from skillwire.model.lan import LanSkill, SceneResult, host_and_port
 from skillwire.model.ref import SkillRef
@@ -199,7 +207,9 @@ class Providers:
                 self.climb.reject(self._exhausted())
         if self.limit.is_over:
             reasons = "".join(f"; {one.reason}" for one in self.passed[:_NAMED])
-            raise FetchError("TIMEOUT", f"no provider could be called within {self.limit.seconds:g} s{reasons}")
+            raise FetchError(
+                "TIMEOUT", f"no provider could be called within {in_seconds(self.limit.seconds or 0)}{reasons}"
+            )
         return self._waiting.pop(0)
 
     def _add(self, found: Iterable[SkillRef]) -> None:
@@ -270,7 +280,7 @@ def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
     return FetchError(
         "DISC_001",
-        f"no agent on the local network answered within {settings.discovery.patience:g} seconds: there is none, or "
+        f"no agent on the local network answered within {in_seconds(settings.discovery.patience)}: there is none, or "
         "datagrams do not get through",
         place=SourceLocation(groups) if settings.multicast else None,
         fix="Ask again, each time after a longer pause; skillwire lan lists the agents that this machine hears. "

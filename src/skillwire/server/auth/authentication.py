@@ -21,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import FetchError, SkillwireError, TrustError
+from skillwire.errors import FetchError, SkillwireError, TrustError, in_seconds
 from skillwire.model.access import ANONYMOUS, Principal, Token
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature
@@ -74,9 +74,12 @@ class SignedRequests:
             raise refused("no key in use made this signature of this request", "unknown")
         now = self._clock()  # read here, so that signatures are remembered in the order of their time
         if now - signature.timestamp > limits.SIGNATURE_WINDOW_SECONDS:
-            raise refused(f"the request was signed more than {limits.SIGNATURE_WINDOW_SECONDS} s ago", "expired")
+            raise refused(
+                f"the request was signed more than {in_seconds(limits.SIGNATURE_WINDOW_SECONDS)} ago", "expired"
+            )
         if signature.timestamp - now > limits.SIGNATURE_AHEAD_SECONDS:
-            message = f"the signature's time is more than {limits.SIGNATURE_AHEAD_SECONDS} s ahead; compare the clocks"
+            ahead = in_seconds(limits.SIGNATURE_AHEAD_SECONDS)
+            message = f"the signature's time is more than {ahead} ahead; compare the clocks"
             raise refused(message, "early")
         if signature.timestamp < self._started:
             raise refused("the request was signed before this server was started; sign it again", "expired")
@@ -93,7 +96,7 @@ class SignedRequests:
         if digest in seen.digests:
             raise refused("the signature was used before", "repeated")
         if len(seen.digests) >= limits.SIGNATURES_KEPT:
-            message = f"{limits.SIGNATURES_KEPT} requests in {_REMEMBERED_SECONDS} s were signed with one key"
+            message = f"{limits.SIGNATURES_KEPT} requests in {in_seconds(_REMEMBERED_SECONDS)} were signed with one key"
             raise FetchError(
                 "TOO_MANY_SIGNATURES", message, details={"retry_after": int(limits.SIGNATURE_WINDOW_SECONDS)}
             )

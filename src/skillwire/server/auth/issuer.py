@@ -23,7 +23,7 @@ from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import JWSRegistry
 
 from skillwire import limits
-from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation
+from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, in_seconds
 from skillwire.model.url import parse_url
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
@@ -240,7 +240,7 @@ async def ask(driver: Driver, url: str, exchange: Flow[T]) -> T:
         async with asyncio.timeout(2 * limits.ISSUER_SECONDS):
             return await driver.run(exchange)
     except TimeoutError as error:
-        raise unavailable(f"no answer within {2 * limits.ISSUER_SECONDS} s", url) from error
+        raise unavailable(f"no answer within {in_seconds(2 * limits.ISSUER_SECONDS)}", url) from error
     except SkillwireError as error:
         if error.code == "ISSUER_UNAVAILABLE":
             raise

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SkillwireError
+from skillwire.errors import DecodeError, SkillwireError, in_seconds
 from skillwire.model.execution import Attempt, Execution, ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.trust.guarded_json import load_json
@@ -435,7 +435,7 @@ class HealthChecks:
             async with asyncio.timeout(check.timeout):
                 outcome = await self._executor.execute(attempt)
         except TimeoutError:
-            return Answer(SILENT, f"it did not end within {check.timeout} s")
+            return Answer(SILENT, f"it did not end within {in_seconds(check.timeout)}")
         if (failure := outcome.failure) is not None:
             why = f"{failure.message}; it printed: {outcome.log}" if outcome.log else failure.message
             readings = {"unavailable": UNCHECKABLE, "deadline": SILENT}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import DecodeError, TrustError, ValidationError
+from skillwire.errors import DecodeError, TrustError, ValidationError, in_seconds
 from skillwire.model.digest import Digest
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
@@ -204,7 +204,9 @@ def _read_body(data: bytes) -> _Body:
     if not is_version(body.version):
         raise DecodeError("DHT_RECORD", f"not a version: {body.version[:80]!r}")
     if not 0 < body.expires - body.timestamp <= most * 1000:
-        raise DecodeError("DHT_RECORD", f"the record of {body.skill_id} lasts longer than {most:.0f} s, or no time")
+        raise DecodeError(
+            "DHT_RECORD", f"the record of {body.skill_id} lasts longer than {in_seconds(most)}, or no time"
+        )
     return msgspec.structs.replace(body, endpoint=endpoint)
 
 

@@ -1,0 +1,157 @@
+"""``skillwire share``: one skill for a colleague on the local network, for as long as the command runs.
+
+The server has the files of a static build and nothing else: no database, no calls, no pages of other skills. The line
+to paste names the artifact by its digest, so that no other bytes can be installed with it. Both sides show six words of
+that digest: who got the line over an untrusted channel compares them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+from contextlib import nullcontext
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from skillwire.cli.lan import run_until_stopped
+from skillwire.cli.options import Duration
+from skillwire.cli.output import Output, bold, dim, nowrap, output_options, print_end, success, terminal_columns, warning
+from skillwire.errors import NotFoundError, SourceLocation, UsageError
+from skillwire.folder.load import refused_folder
+from skillwire.model.lan import host_and_port
+from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+_CONNECTIONS: Final = 64
+#: An address of a network for documentation: asking for a way there sends nothing.
+_ELSEWHERE: Final = ("192.0.2.1", 9)
+
+
+@click.command()
+@click.argument("folder", metavar="FOLDER", type=click.Path(exists=True, file_okay=False))
+@click.option("--for", "seconds", type=Duration("10m", is_positive=True), metavar="TIME", help="Stop after this time.")
+@click.option("--once", is_flag=True, help="Stop after the first download.")
+@click.option("--host", help="Address to listen on; by default that of this machine on the network.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port to listen on; by default a free one.")
+@output_options
+def command(*, output: Output, folder: str, seconds: float | None, once: bool, host: str | None, port: int) -> None:
+    """Share the skill in FOLDER on the local network, with a QR code and a line to paste, until Ctrl-C.
+
+    The line installs exactly these files on the other machine, which shows the same six words. Everyone on the network
+    can read the skill meanwhile; nothing can be called.
+    """
+    from skillwire.server.run import listen  # noqa: PLC0415  # --help does without
+
+    address = host or _own_address()
+    with TemporaryDirectory(prefix="skillwire-share-") as site, listen(address, port) as listener:
+        base = f"http://{host_and_port(*listener.getsockname()[:2])}"
+        name, digest = _build(folder, site, base)
+        _announce(output, base, name, digest, is_local=ip_address(listener.getsockname()[0]).is_loopback)
+        stopped, downloaded = asyncio.Event(), asyncio.Event()
+        serving = _serve(output, site, listener, stopped, downloaded if once else None, seconds)
+        asyncio.run(run_until_stopped(serving, stopped))
+    if not (output.as_json or output.quiet):
+        print_end("stopped")
+
+
+def _own_address() -> str:
+    """Return the address from which this machine reaches the network; loopback without one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(_ELSEWHERE)
+        except OSError:
+            return "127.0.0.1"
+        return str(asked.getsockname()[0])
+
+
+def _build(folder: str, site: str, base: str) -> tuple[str, str]:
+    """Build the skill into ``site``; return its name and digest. Raises UsageError, NotFoundError, ValidationError."""
+    from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
+    from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+
+    place = SourceLocation(folder)
+    build = SiteBuild(SiteOptions(tuple(published_roots([folder])), Path(site), base_url=base, use_record=False))
+    if len(build.folders) != 1:
+        message = f"share takes one skill, and this folder has {len(build.folders)}"
+        raise UsageError("USAGE", message, place=place, fix="Name the folder of one; serve FOLDER --lan serves all.")
+    report = build.run(lambda _: None)
+    if report.errors:
+        raise refused_folder(report.findings, place)
+    if not report.public:
+        fix = 'Give it access = "public" in its skill.toml.'
+        raise NotFoundError("SKILL_NOT_FOUND", "the skill is not public, and everyone could read it", place=place, fix=fix)
+    [skill] = json.loads(Path(f"{site}{WELL_KNOWN}/index.json").read_bytes())["skills"]
+    return skill["name"], skill["digest"]
+
+
+def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bool) -> None:
+    """Print the QR code, the line, the six words and who can read the skill."""
+    from skillwire.trust.words import words_of  # noqa: PLC0415  # reads the list
+
+    line = f"skillwire add {base}/{name}@{digest}"
+    words = " ".join(words_of(bytes.fromhex(digest.removeprefix("sha256:"))))
+    facts = {"name": name, "url": base, "digest": digest, "words": words, "add": line}
+    output.document({"schema": "skillwire/share/1", **facts})  # type: ignore[typeddict-item]  # these are its fields
+    if terminal_columns(click.get_text_stream("stdout")) is not None and not output.quiet:
+        import segno  # noqa: PLC0415  # only a terminal shows the code
+
+        code = io.StringIO()
+        segno.make(line, error="l", micro=False).terminal(code, border=2, compact=True)
+        output.text(code.getvalue())
+    output.line(nowrap(line))
+    output.note(dim("six words  "), bold(words), dim("  the other side shows the same"))
+    if is_local:
+        output.note(warning("for this machine only: "), "no other machine reaches it; name an address: --host")
+    else:
+        output.note(warning("open to the network: "), f"everyone who reaches {base} can read {name}; Ctrl-C stops")
+
+
+async def _serve(
+    output: Output,
+    site: str,
+    listener: socket.socket,
+    stopped: asyncio.Event,
+    downloaded: asyncio.Event | None,
+    seconds: float | None,
+) -> None:
+    """Serve the folder until ``stopped``, for ``seconds``, or until ``downloaded``."""
+    import uvicorn  # noqa: PLC0415  # --help does without
+    from starlette.applications import Starlette  # noqa: PLC0415  # same
+    from starlette.routing import Mount  # noqa: PLC0415  # same
+    from starlette.staticfiles import StaticFiles  # noqa: PLC0415  # same
+
+    files = Starlette(routes=[Mount("/", StaticFiles(directory=site))])
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await files(scope, receive, send)
+        if scope["method"] == "GET" and scope["path"].startswith(f"{WELL_KNOWN}/sha256/"):
+            output.note(success("downloaded "), dim(f"by {(scope.get('client') or ('?',))[0]}"))
+            if downloaded is not None:
+                downloaded.set()
+
+    config = uvicorn.Config(
+        application,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = nullcontext  # type: ignore[method-assign,assignment]  # run_until_stopped has them
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    ends = [asyncio.create_task(event.wait()) for event in (stopped, downloaded) if event is not None]
+    await asyncio.wait([serving, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    await serving
+    for end in ends:
+        end.cancel()

@@ -12,7 +12,6 @@ skillwire check skills --fix
 skillwire build skills -o site --base-url https://example.com
 skillwire serve skills
 skillwire serve skills --lan --grant-all
-skillwire share skills/pdf-forms
 skillwire share skills/pdf-forms --once --for 10m
 skillwire share skills/pdf-forms
 skillwire share skills/pdf-forms --once --for 10m
@@ -80,8 +79,6 @@ skillwire token create ann --scope operator
 skillwire token list
 skillwire token rotate p3aojyouc4msnbff --overlap 2h
 skillwire token revoke p3aojyouc4msnbff
-skillwire top
-skillwire top https://skills.example.com --once
 skillwire cat example.com/csv-profile SKILL.md
 skillwire diff csv-profile
 skillwire which example.com/csv-profile --explain

@@ -416,7 +416,7 @@ def test_one_whose_endpoint_lies_elsewhere_on_the_network_is_passed_over(servers
 def test_inputs_that_cannot_be_read_are_refused_before_anybody_is_called(servers, capsys):
     servers.serve(FIRST, answer({}))
     assert run(["call", "lan:org-data-read", "town=Bern"]) == 2
-    assert "error[VALIDATION_ERROR]" in capsys.readouterr().err
+    assert "error[INPUTS]" in capsys.readouterr().err
     assert run(["call", "lan:org-data-read", "city=@nowhere"]) == 2
     assert servers.bodies == []
 

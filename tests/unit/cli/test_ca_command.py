@@ -204,7 +204,7 @@ def test_a_certificate_that_was_taken_back_is_shown_as_such(told, place, documen
     (place / "home" / "config" / "skillwire.toml").write_text(TRUSTING.format(place))
     told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
     said = told("key", "install", "one").err
-    assert "within 5 seconds" in said
+    assert "within 5 s" in said
     assert "restart servers with another key" in said
     shown = document("key", "show")["certificate"]
     assert (shown["state"], shown["good"]) == ("good", True)

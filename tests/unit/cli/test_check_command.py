@@ -93,7 +93,9 @@ def test_a_report_in_a_file(
         assert json.loads(report)["runs"][0]["results"][1]["ruleId"] == "NAME_FOLDER"
 
 
-def test_what_is_no_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_skill(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     skill("a")
     Path("empty").mkdir()
     Path("notes.txt").write_text("x")
@@ -102,7 +104,8 @@ def test_what_is_no_skill(skill: Callable[..., Path], capsys: pytest.CaptureFixt
     assert run(["check", "notes.txt"]) == 2
     assert "error[USAGE]: notes.txt is neither a SKILL.md nor an index.json" in capsys.readouterr().err
     assert run(["check", "absent"]) == 2
-    assert run(["check"]) == 2
+    monkeypatch.chdir("empty")
+    assert run(["check"]) == 3  # of the current folder
 
 
 def test_errors_come_first_and_many_warnings_are_counted(

@@ -9,7 +9,7 @@ from tests.support.fake_lan import Network, done, lan_skill
 from skillwire import dht
 from skillwire.adapters.dht import agent as adapter
 from skillwire.client.session import ClientSession
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError, ValidationError
+from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.resolver.ladder import Query
 from skillwire.resolver.sources.dht import skills_of
@@ -155,9 +155,9 @@ class TestConsent:
 
     def test_a_bare_name_that_only_an_uncertified_publisher_announces_is_not_taken(self, reach):
         network = reach(FORECAST._replace(trust="unverified"))
-        with pytest.raises(NotFoundError) as caught:
+        with pytest.raises(TrustError) as caught:
             network.client.show("forecast")
-        assert caught.value.code == "DISC_002"
+        assert caught.value.code == "DISC_004"
         assert "has no certified key" in caught.value.message
         assert "name its address: http://192.168.1.1:8000." in caught.value.diagnostics().fix
         assert not network.publisher.requests

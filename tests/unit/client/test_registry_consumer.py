@@ -7,7 +7,7 @@ from tests.support.publishing import write_skill
 from tests.support.registry_site import AsgiDriver, RegistrySite, skill_archive
 
 from skillwire import AsyncClient
-from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.settings import Settings
@@ -98,7 +98,7 @@ async def test_a_digest_names_a_version(consumer):
         (f"{PLACE}/notes@9", NotFoundError, "VERSION_NOT_FOUND"),
         (f"{PLACE}/notes@sha256:{'0' * 64}", NotFoundError, "VERSION_NOT_FOUND"),
         (f"{PLACE}/other@1", NotFoundError, "SKILL_NOT_FOUND"),
-        (f"{PLACE}/notes@latest", ValidationError, "VERSION_RANGE"),
+        (f"{PLACE}/notes@latest", UsageError, "VERSION_RANGE"),
         ("https://registry.example@1.0", UsageError, "REFERENCE"),
     ],
 )

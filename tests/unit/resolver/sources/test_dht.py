@@ -62,7 +62,7 @@ def test_a_silent_dht_is_an_error_that_names_the_bootstrap_nodes():
         dht.check_answers([DhtAnswer((), 0, seconds=5.0)], SETTINGS)
     assert caught.value.code == "DHT_UNREACHABLE"
     assert str(caught.value.place) == "192.0.2.1:6881, [2001:db8::1]:6882"
-    assert caught.value.message == "no node of the DHT answered within 5.0 seconds"
+    assert caught.value.message == "no node of the DHT answered within 5 s"
     dht.check_answers([DhtAnswer((), 0), DhtAnswer((), 1)], SETTINGS)
 
 

@@ -12,7 +12,6 @@ skillwire check skills --fix
 skillwire build skills -o site --base-url https://example.com
 skillwire serve skills
 skillwire serve skills --lan --grant-all
-skillwire share skills/pdf-forms --once --for 10m
 skillwire share skills/pdf-forms
 skillwire share skills/pdf-forms --once --for 10m
 skillwire find csv --from example.com

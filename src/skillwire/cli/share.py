@@ -11,6 +11,7 @@ import asyncio
 import io
 import json
 import socket
+import sys
 from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,7 +22,17 @@ import click
 
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.options import Duration
-from skillwire.cli.output import Output, bold, dim, nowrap, output_options, print_end, success, terminal_columns, warning
+from skillwire.cli.output import (
+    Output,
+    bold,
+    dim,
+    nowrap,
+    output_options,
+    print_end,
+    success,
+    terminal_columns,
+    warning,
+)
 from skillwire.errors import NotFoundError, SourceLocation, UsageError
 from skillwire.folder.load import refused_folder
 from skillwire.model.lan import host_and_port
@@ -29,6 +40,8 @@ from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
+
+    from skillwire.cli.documents import ShareDocument
 
 _CONNECTIONS: Final = 64
 #: An address of a network for documentation: asking for a way there sends nothing.
@@ -56,7 +69,7 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
         name, digest = _build(folder, site, base)
         _announce(output, base, name, digest, is_local=ip_address(listener.getsockname()[0]).is_loopback)
         stopped, downloaded = asyncio.Event(), asyncio.Event()
-        serving = _serve(output, site, listener, stopped, downloaded if once else None, seconds)
+        serving = _serve(output, site, listener, stopped, downloaded if once else None, seconds=seconds)
         asyncio.run(run_until_stopped(serving, stopped))
     if not (output.as_json or output.quiet):
         print_end("stopped")
@@ -76,18 +89,21 @@ def _build(folder: str, site: str, base: str) -> tuple[str, str]:
     """Build the skill into ``site``; return its name and digest. Raises UsageError, NotFoundError, ValidationError."""
     from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+    from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
     place = SourceLocation(folder)
-    build = SiteBuild(SiteOptions(tuple(published_roots([folder])), Path(site), base_url=base, use_record=False))
+    roots, listings = tuple(published_roots([folder])), site_files((), "local", base)
+    build = SiteBuild(SiteOptions(roots, Path(site), base_url=base, use_record=False, listings=listings))
     if len(build.folders) != 1:
         message = f"share takes one skill, and this folder has {len(build.folders)}"
         raise UsageError("USAGE", message, place=place, fix="Name the folder of one; serve FOLDER --lan serves all.")
     report = build.run(lambda _: None)
     if report.errors:
-        raise refused_folder(report.findings, place)
+        raise refused_folder(report.findings, folder)
     if not report.public:
         fix = 'Give it access = "public" in its skill.toml.'
-        raise NotFoundError("SKILL_NOT_FOUND", "the skill is not public, and everyone could read it", place=place, fix=fix)
+        message = "the skill is not public, and everyone could read it"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=place, fix=fix)
     [skill] = json.loads(Path(f"{site}{WELL_KNOWN}/index.json").read_bytes())["skills"]
     return skill["name"], skill["digest"]
 
@@ -98,9 +114,16 @@ def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bo
 
     line = f"skillwire add {base}/{name}@{digest}"
     words = " ".join(words_of(bytes.fromhex(digest.removeprefix("sha256:"))))
-    facts = {"name": name, "url": base, "digest": digest, "words": words, "add": line}
-    output.document({"schema": "skillwire/share/1", **facts})  # type: ignore[typeddict-item]  # these are its fields
-    if terminal_columns(click.get_text_stream("stdout")) is not None and not output.quiet:
+    document: ShareDocument = {
+        "schema": "skillwire/share/1",
+        "name": name,
+        "url": base,
+        "digest": digest,
+        "words": words,
+        "add": line,
+    }
+    output.document(document)
+    if terminal_columns(sys.stdout) is not None and not output.quiet:
         import segno  # noqa: PLC0415  # only a terminal shows the code
 
         code = io.StringIO()
@@ -120,6 +143,7 @@ async def _serve(
     listener: socket.socket,
     stopped: asyncio.Event,
     downloaded: asyncio.Event | None,
+    *,
     seconds: float | None,
 ) -> None:
     """Serve the folder until ``stopped``, for ``seconds``, or until ``downloaded``."""

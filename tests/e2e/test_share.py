@@ -1,0 +1,74 @@
+"""``share``: a colleague installs exactly what is shared, and both sides show the same six words."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.publishing import write_skill
+from tests.support.terminal import Terminal
+
+PROGRAM = str(Path(sys.executable).with_name("skillwire"))
+
+
+def environment(place, who):
+    home = place / who
+    home.mkdir(exist_ok=True)
+    return {"HOME": str(home), "TERM": "xterm", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture
+def place(tmp_path):
+    write_skill(tmp_path / "skills", "notes")
+    return tmp_path
+
+
+def add(place, line, *more):
+    return subprocess.run(
+        [PROGRAM, *line.split()[1:], *more],
+        cwd=place / "her",
+        env=environment(place, "her"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_colleague_pastes_the_line_and_compares_the_words(place):
+    command = [PROGRAM, "share", "skills/notes", "--host", "127.0.0.1", "--once", "--for", "10m"]
+    environment(place, "her")
+    with Terminal(command, cwd=place, environment=environment(place, "me"), columns=140, lines=60) as shown:
+        text = shown.until("for this machine only")
+        assert "█▀▀▀▀▀█" in text or "▄▄▄▄▄" in text  # a corner of the code
+        line = re.search(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", text)[0]
+        words = re.search(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)[1]
+        wrong = add(place, line[:-1] + ("0" if line[-1] != "0" else "1"), "--yes")
+        assert "error[VERSION_NOT_FOUND]" in wrong.stderr
+        done = add(place, line, "--yes")
+        assert (done.returncode, f"six words: {words}" in done.stderr) == (0, True), done.stderr
+        assert "downloaded by 127.0.0.1" in shown.until("stopped")
+        assert shown.wait() == 0
+    assert (place / "her/.agents/skills/notes/SKILL.md").read_bytes() == (place / "skills/notes/SKILL.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda place: write_skill(place / "skills/notes", "other"), "error[USAGE]: share takes one skill"),
+        (lambda place: (place / "skills/notes/skill.toml").write_text('access = "private"\n'), "is not public"),
+        (lambda place: (place / "skills/notes/SKILL.md").write_text("x"), "error[SKILL_INVALID]"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(place, make, said):
+    make(place)
+    done = subprocess.run(
+        [PROGRAM, "share", "skills/notes", "--host", "127.0.0.1"],
+        cwd=place,
+        env=environment(place, "me"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said in done.stderr
+    assert done.returncode in {1, 2, 3}

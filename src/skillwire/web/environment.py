@@ -27,7 +27,7 @@ from skillwire.version import VERSION
 from skillwire.web.assets import POLICY, asset_urls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
 
@@ -129,9 +129,13 @@ def _environment() -> Environment:
 Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
 
 
-def notice_page(notice: Notice, frame: Frame, following: str = "") -> str:
-    """Return the page. An unknown skill and one that is not public get the same; ``again`` leads to ``following``."""
-    return render("notice.html", frame, {"notice": notice, "following": following.removeprefix("/")})
+def notice_page(notice: Notice, frame: Frame, following: str = "", near: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the page. An unknown skill and one that is not public get the same; ``again`` leads to ``following``.
+
+    ``near`` are paths and names that the reader may have meant.
+    """
+    values = {"notice": notice, "following": following.removeprefix("/"), "near": near}
+    return render("notice.html", frame, values)
 
 
 def login_page(

@@ -52,6 +52,8 @@ Part = Literal["readme", "call", "files", "versions", "security"]
 
 #: What is shown of a description; the skill's page has all of it.
 _DESCRIPTION: Final = 260
+#: Names that are proposed for one that is not there.
+_NEAR: Final = 3
 #: Values of a facet that are shown.
 _VALUES: Final = 8
 #: With fewer hits, similar words and names are proposed.
@@ -87,6 +89,15 @@ def find_skills(search: SkillSearch, query: SearchQuery, values: Mapping[str, Ma
     tags = () if page.total else search.search(SearchQuery(limit=1)).facets.get("tag", ())[:_VALUES]
     facets = list(_facets(search, page, query))
     return FoundSkills(page, facets, "", explanation, suggestions, [one.value for one in tags], orders)
+
+
+def find_near(search: SkillSearch, name: str) -> list[str]:
+    """Return names of skills that a reader who asked for ``name`` may have meant."""
+    try:
+        found = search.search(SearchQuery(name, limit=_NEAR, counted=False)).names
+        return list(dict.fromkeys((*search.suggest(name), *found)))[: 2 * _NEAR]
+    except UsageError:
+        return []
 
 
 def list_page(

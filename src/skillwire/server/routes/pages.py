@@ -29,7 +29,15 @@ from skillwire.server.routing import Answer, Operation, Route
 from skillwire.web.address import read_query, way_up
 from skillwire.web.assets import ASSET_FIELDS, assets
 from skillwire.web.environment import Frame, notice_page
-from skillwire.web.public_pages import SkillAddresses, file_page, find_skills, list_page, read_text, skill_page
+from skillwire.web.public_pages import (
+    SkillAddresses,
+    file_page,
+    find_near,
+    find_skills,
+    list_page,
+    read_text,
+    skill_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -215,9 +223,23 @@ class SkillPages:
         return page if isinstance(page, Page) else Page(HTTPStatus.OK, page)
 
     async def notice(self, notice: Notice, context: RequestContext) -> Page:
-        """Return the page of a notice."""
+        """Return the page of a notice; of an absent skill with public ones of similar names."""
         fields = {"Retry-After": "2"} if notice == "loading" else {}
-        return Page(_STATUSES[notice], await asyncio.to_thread(notice_page, notice, self._frame(context)), fields)
+        near = await self._near(context) if notice == "absent" else []
+        html = await asyncio.to_thread(notice_page, notice, self._frame(context), near=near)
+        return Page(_STATUSES[notice], html, fields)
+
+    async def _near(self, context: RequestContext) -> Sequence[tuple[str, str]]:
+        """Return the paths and names of public skills whose names resemble the one of the path."""
+        parts = context.parameters
+        names = (parts.get("package", "").partition("@")[0], parts.get("skill"), context.path.strip("/"))
+        name = next((one for one in names if one), "")
+        revision = await context.find_revision(0)
+        if revision is None or not name or len(name) > limits.NAME_LENGTH or "/" in name:
+            return ()
+        async with self._turn:
+            found = await asyncio.to_thread(find_near, revision.search, name)
+        return [(f"skills/{one}", one) for one in found if one in revision.catalog.skills]
 
     def _frame(self, context: RequestContext) -> Frame:
         scope = context.scope

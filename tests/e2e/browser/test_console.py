@@ -73,8 +73,8 @@ def live(page):
     return page
 
 
-def new_task(site, **fields):
-    task = json.dumps(TASK).encode()
+def new_task(site, title=TASK["title"], **fields):
+    task = json.dumps({**TASK, "title": title}).encode()
     inputs = json.dumps({"order": 48213, "note": HOSTILE}).encode()
     return site.accept(
         skill="approve-refund", executor="human", task=task, inputs=inputs, **{"timeout": 7200.0, **fields}
@@ -400,3 +400,51 @@ def test_no_page_has_a_barrier_or_is_wider_than_the_screen(enter, site, targets,
 def test_the_other_widths_and_themes_have_none_either(enter, site, targets, width, theme):
     page = enter(width=width, theme=theme)
     check_pages(page, site, {name: targets[name] for name in ("list", "failed", "task")})
+
+
+def test_the_inbox_on_a_phone_shows_the_urgent_first_and_announces_new_tasks(site, enter):
+    site.end_tasks()
+    for title, priority in (("Pick 2 lamps", Priority.NORMAL), ("Pick 1 mug", Priority.HIGH)):
+        new_task(site, title, priority=priority)
+    page = enter("/inbox", as_="tom")
+    page.set_viewport_size({"width": 390, "height": 800})
+    titles = page.locator(".tasks a")
+    expect(titles).to_have_text(["Pick 1 mug", "Pick 2 lamps"])
+    expect(page.locator(".when time[data-local]").first).not_to_contain_text("UTC")
+    assert (page.evaluate(TOO_WIDE), violations(page)) == (0, [])
+    page.get_by_label("Title, skill or caller").fill("lamps")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    expect(titles).to_have_text(["Pick 2 lamps"])
+    page.add_init_script(
+        "window.told = []; window.Notification = class { static permission = 'granted';"
+        " constructor(text) { told.push(text); } }"
+    )
+    live(page).reload()
+    live(page)
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
+    new_task(site, "Pick 3 lamps")
+    expect(page.get_by_role("link", name="Pick 3 lamps")).to_be_visible()
+    assert page.evaluate("told") == ["Pick 3 lamps"]
+    page.get_by_role("link", name="Pick 3 lamps").click()
+    claim = page.get_by_role("button", name="Claim this task")
+    assert claim.bounding_box()["height"] >= 48
+    places = [page.get_by_text(text).bounding_box()["y"] for text in ("What is given", "Claim this task")]
+    assert places == sorted(places)
+    assert (page.evaluate(TOO_WIDE), violations(page)) == (0, [])
+
+
+def test_a_traceback_keeps_its_lines_and_can_be_copied(site, enter):
+    lines = 'Traceback:\n  File "a.py", line 1\n\treturn x\n'
+    site.accept(skill="report", executor="python")
+    claim = site.begin()
+    site.fail(claim, Failure("exception", "ValueError: x", details={"exception": "ValueError", "traceback": lines}))
+    page = enter(f"/executions/{claim.execution_id}")
+    shown = page.get_by_role("region", name="Traceback")
+    assert shown.evaluate("one => [getComputedStyle(one).whiteSpace, one.textContent.trim()]") == [
+        "pre-wrap",
+        lines.strip(),
+    ]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy Traceback").click()
+    expect(page.get_by_role("button", name="Copied Traceback")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()").strip() == lines.strip()

@@ -78,8 +78,8 @@ def tools(
     client = client or Client()
     skills = {skill.name: skill for skill, _ in client.find("", origin)}
     if missing := [name for name in names if name not in skills]:
-        fix = did_you_mean(missing[0], skills)
-        raise NotFoundError("SKILL_NOT_FOUND", f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}", fix=fix)
+        message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
+        raise NotFoundError("SKILL_NOT_FOUND", message, fix=did_you_mean(missing[0], skills))
     chosen = [skills[name] for name in sorted(names or skills)]
     if len(chosen) > _MOST:
         message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"

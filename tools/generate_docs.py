@@ -57,7 +57,7 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "find": ("Find and read skills", ("find", "show", "cat", "which")),
     "install": ("Install skills", ("add", "list", "remove", "update", "outdated", "diff", "verify")),
     "origins": ("Logins and trust", ("auth", "trust")),
-    "call": ("Call skills", ("call", "executions")),
+    "call": ("Call skills", ("call", "executions", "top")),
     "lan": ("The local network", ("lan", "scene")),
     "dht": ("The DHT", ("dht",)),
     "certificates": ("Certificates of the local network", ("ca", "key")),

@@ -41,8 +41,8 @@ def test_a_colleague_pastes_the_line_and_compares_the_words(place):
     with Terminal(command, cwd=place, environment=environment(place, "me"), columns=140, lines=60) as shown:
         text = shown.until("for this machine only")
         assert "█▀▀▀▀▀█" in text or "▄▄▄▄▄" in text  # a corner of the code
-        line = re.search(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", text)[0]
-        words = re.search(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)[1]
+        [line] = re.findall(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", text)
+        [words] = re.findall(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)
         wrong = add(place, line[:-1] + ("0" if line[-1] != "0" else "1"), "--yes")
         assert "error[VERSION_NOT_FOUND]" in wrong.stderr
         done = add(place, line, "--yes")

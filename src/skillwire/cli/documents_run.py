@@ -239,6 +239,27 @@ class ExecutionsListDocument(TypedDict):
     executions: Annotated[list[RecentExecution], "The executions"]
 
 
+class TopExecution(TypedDict):
+    execution_id: Annotated[str, "ID"]
+    skill: Annotated[str, "Skill"]
+    version: Annotated[str, "Version"]
+    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status"]
+    executor: Annotated[str, "What runs it"]
+    caller: Annotated[str, "Caller, as the server knows it"]
+    created: Annotated[float, "Time of acceptance, seconds since the epoch"]
+    updated: Annotated[float, "Time of the last change"]
+    completed: Annotated[float | None, "Time of the end; null before it"]
+
+
+class TopDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/top/1"], "Executions and the local network, as top shows them"]
+    at: Annotated[str, "Time of the list, RFC 3339 in UTC"]
+    counts: Annotated[dict[str, int], "Number of executions by status"]
+    executions: Annotated[list[TopExecution], "The newest executions"]
+    skills: Annotated[list[LanSkillObject], "Skills of the local network"]
+    notes: Annotated[list[str], "What could not be read"]
+
+
 class ExecutionsShowDocument(ExecutionObject):
     schema: Annotated[Literal["skillwire/executions-show/1"], "Status of an execution"]
 
@@ -474,7 +495,7 @@ class ServeStoppedEvent(ServeEvent):
 #: What ``Output.document`` takes.
 Document = (
     InitDocument | CheckDocument | ValidateDocument | BuildDocument | MarketplaceImportDocument
-    | MarketplaceExportDocument | GrantAddDocument | GrantListDocument | WorkerDocument | CallDocument
+    | MarketplaceExportDocument | GrantAddDocument | GrantListDocument | WorkerDocument | TopDocument | CallDocument
     | CallPlanDocument | ExecutionsListDocument | ExecutionsShowDocument | ExecutionsResultDocument
     | ExecutionsCancelDocument | InboxDocument | TaskDocument | AuthLoginDocument | AuthLoginPlanDocument
     | AuthStatusDocument | AuthLogoutDocument | TokenDocument | TokensDocument | CaDocument | CaIssueDocument

@@ -78,6 +78,8 @@ skillwire token create ann --scope operator
 skillwire token list
 skillwire token rotate p3aojyouc4msnbff --overlap 2h
 skillwire token revoke p3aojyouc4msnbff
+skillwire top
+skillwire top https://skills.example.com --once
 skillwire cat example.com/csv-profile SKILL.md
 skillwire diff csv-profile
 skillwire which example.com/csv-profile --explain

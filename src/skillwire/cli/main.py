@@ -62,6 +62,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Run skills": {
         "grant": "List, add and revoke permissions for skills to run here.",
         "worker": "Run accepted executions in a separate process.",
+        "top": "Show executions and the local network, live.",
         "inbox": "List and complete tasks that wait for a person.",
         "token": "Create, list, rotate and revoke access tokens.",
     },
@@ -96,7 +97,7 @@ ALIASES: Final = {
     "install": "add", "i": "add", "search": "find", "rm": "remove", "ls": "list", "upgrade": "update",
 }  # fmt: skip
 #: Commands that go on until they are ended.
-_STAYING: Final = frozenset({"serve", "share", "worker", "mcp", "rpc", "lan", "scene", "dht"})
+_STAYING: Final = frozenset({"serve", "share", "worker", "mcp", "rpc", "lan", "top", "scene", "dht"})
 _EXAMPLES: Final = 6  # of a command in its help
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70

@@ -13,13 +13,14 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from skillwire.model.execution import Execution, Failure
+from skillwire.model.execution import Execution, ExecutionStatus, Failure
 from skillwire.protocols.skill_sharing.errors import ERRORS
 from skillwire.protocols.skill_sharing.messages import ErrorBody, InvocationResponse, Timestamps
 
@@ -65,6 +66,37 @@ def read_trace(text: str | None) -> TraceContext | None:
         return None
     flags = found["flags"]
     return TraceContext(found["trace"], found["span"], flags is None or bool(int(flags, 16) & _SAMPLED))
+
+
+class ListedExecution(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a list of executions; instants in seconds since the epoch."""
+
+    execution_id: str
+    skill: str
+    version: str
+    status: ExecutionStatus
+    executor: str
+    caller: str
+    created: float
+    updated: float
+    completed: float | None
+
+
+class ExecutionList(msgspec.Struct, forbid_unknown_fields=True):
+    """The newest executions, and the number of all by status."""
+
+    at: float
+    counts: dict[str, int]
+    executions: list[ListedExecution]
+
+
+def list_executions(
+    executions: Iterable[Execution], counts: Mapping[ExecutionStatus, int], now: float
+) -> ExecutionList:
+    """Return executions as a list for programs; inputs, outputs and failures are not in it."""
+    fields = ListedExecution.__struct_fields__
+    rows = [ListedExecution(**{name: getattr(one, name) for name in fields}) for one in executions]
+    return ExecutionList(now, {status.value: number for status, number in counts.items()}, rows)
 
 
 #: Stands for an output; no JSON text has it.

@@ -156,8 +156,8 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
     if manifest.kind == "action" and "runtime" not in manifest.document and kind not in {"http", "human", "function"}:
         fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
     if isinstance(runtime := document.get("runtime"), dict) and "entrypoint" not in runtime:
-        fix = 'Name the file that runs: entrypoint = "scripts/main.py".'
-        fields.refuse("FIELD", "[runtime] has no entrypoint", "runtime", fix=fix)
+        how = 'Name the file that runs: entrypoint = "scripts/main.py".'
+        fields.refuse("FIELD", "[runtime] has no entrypoint", "runtime", fix=how)
     if len(manifest.requires) > limits.REQUIREMENTS:
         fields.refuse("FIELD", f"requires has more than {limits.REQUIREMENTS} rows", "requires")
     if kind == "http":

@@ -14,16 +14,39 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from starlette.types import Scope
+import msgspec
+from starlette.types import ASGIApp, Scope
 
+from skillwire import limits
+from skillwire.executions.view import ExecutionList, list_executions
 from skillwire.model.access import OPERATOR
+from skillwire.model.execution import ExecutionQuery
 from skillwire.server.auth.authentication import has_credentials
+from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.console_pages import ConsolePages
 from skillwire.server.console_request import console_routes
 from skillwire.server.context import RequestContext
-from skillwire.server.http import read_fields
-from skillwire.server.problems import READ
-from skillwire.server.routing import Route
+from skillwire.server.http import encode_fields, read_fields
+from skillwire.server.openapi import JSON, problem
+from skillwire.server.problems import READ, Problem, ProblemError
+from skillwire.server.responses import BytesResponse
+from skillwire.server.routing import Answer, Operation, Route
+
+LIST_PATH: Final = "/executions.json"
+_PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
+_UNAUTHENTICATED: Final = Problem(
+    401,
+    "AUTH_REQUIRED",
+    "executions are listed for those who sign in, or show a key: an operator all, others their own",
+    fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
+)
+_LIST: Final = Operation(
+    "The newest executions: all for operators, their own for others",
+    {
+        "200": Answer("The list.", {JSON: ExecutionList}, ("Cache-Control", "Vary")),
+        "401": problem("No session and no key were sent: `AUTH_REQUIRED`.", "WWW-Authenticate"),
+    },
+)
 
 #: An ID, or the beginning of one that logs show.
 _BEGINNING: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)
@@ -58,7 +81,21 @@ class ExecutionsConsole(ConsolePages):
 
     def routes(self) -> Sequence[Route]:
         """Return the rows of the console, but for ``/executions/ID``."""
-        return console_routes(_ROWS, self.answer)
+        row = Route(LIST_PATH, self.send_list, "service", answers_preflight=False, loads=False, describes=_LIST)
+        return [row, *console_routes(_ROWS, self.answer)]
+
+    async def send_list(self, context: RequestContext) -> ASGIApp:
+        """Return the newest executions to a program: to an operator all of them, to any other caller its own."""
+        principal = context.principal
+        if principal is None and (session := await self.sessions.find(context.scope)) is not None:
+            principal = session.principal
+        if principal is None:
+            raise ProblemError(_UNAUTHENTICATED)
+        caller = None if OPERATOR in principal.scopes else caller_of(principal, "")
+        query = ExecutionQuery(caller=caller, limit=limits.CONSOLE_EXECUTIONS)
+        found = await self._service.ledger.search(query)
+        listed = list_executions(found.executions, await self._counted(query), self._clock())
+        return BytesResponse(200, msgspec.json.encode(listed), encode_fields(_PRIVATE))
 
     @staticmethod
     def prefers(path: str, scope: Scope) -> bool:

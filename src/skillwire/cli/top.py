@@ -1,0 +1,220 @@
+"""``skillwire top``: the executions of a server and the health of the local network, live.
+
+The executions are those in the state directory of this machine, or with URL those that a server lists at
+``/executions.json`` for the stored credential. The local network is heard by an agent of this command's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.lan import run_until_stopped
+from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
+from skillwire.cli.lan_view import Screen, ago, lan_object, picture
+from skillwire.cli.options import Duration, shortened, token_option, utc_time
+from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
+from skillwire.errors import SkillwireError, one_line
+
+if TYPE_CHECKING:
+    from skillwire.adapters.lan.agent import LanAgent
+    from skillwire.cli.documents_run import TopDocument
+
+_STATUS: Final[Mapping[str, Callable[[object], Part]]] = {
+    "accepted": dim, "running": bold, "completed": success, "failed": failure, "timeout": warning,
+}  # fmt: skip
+_KEYS: Final = {"k": -1, "\x1b[A": -1, "\x1bOA": -1, "j": 1, "\x1b[B": 1, "\x1bOB": 1}
+_SHORT: Final = len("exec-") + 12
+_LAN_SHARE: Final = 2  # the local network gets at most this part of the lines
+
+
+@click.command()
+@click.argument("server", metavar="[URL]", required=False)
+@click.option("--once", is_flag=True, help="Print the current state and exit; the default without a terminal.")
+@click.option("--every", type=Duration("2s", is_positive=True), default="2s", show_default=True, metavar="TIME",
+              help="Read the executions at this interval.")  # fmt: skip
+@click.option("--lan/--no-lan", default=True, help="Show the local network, too.")
+@token_option
+@discovery_option
+@output_options
+def command(
+    *, output: Output, server: str | None, once: bool, every: float, lan: bool, token: str | None, discovery: str | None
+) -> None:
+    """Show the executions and the local network live, until q or Ctrl-C; arrows scroll.
+
+    Without URL the executions are those of the servers on this machine. With URL they are those that its server lists
+    for your credential: all of them for a key of the scope operator, otherwise your own. --json prints one document.
+    """
+    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery) if lan else None
+    view = _View(output, server, token, None if settings is None else make_agent(settings))
+    is_once = once or output.as_json or not Screen.is_possible()
+    asyncio.run(run_until_stopped(view.print_once() if is_once else view.show(every), view.stopped))
+
+
+class _View:
+    """The state that is shown: executions, the local network, and why one of them cannot be read."""
+
+    def __init__(self, output: Output, server: str | None, token: str | None, agent: LanAgent | None) -> None:
+        self.stopped = asyncio.Event()
+        self._output, self._server, self._token = output, server, token
+        self._agent: LanAgent | None = agent
+        self._listed: Mapping[str, Any] = {"at": time.time(), "counts": {}, "executions": []}
+        self._troubles: dict[str, str] = {}
+        self._first = 0
+
+    async def print_once(self) -> None:
+        """Print the state once; raise the error of executions that cannot be read."""
+        async with AsyncExitStack() as stack:
+            await self._join(stack)
+            if self._agent is not None:
+                await self._agent.discover()
+            self._listed = await self._read()
+            snapshot = None if self._agent is None else self._agent.snapshot()
+        rows = [{**one, "executor": str(one["executor"])} for one in self._listed["executions"]]
+        document: TopDocument = {
+            "schema": "skillwire/top/1",
+            "at": utc_time(self._listed["at"]),
+            "counts": dict(self._listed["counts"]),
+            "executions": rows,  # type: ignore[typeddict-item]  # the server's own
+            "skills": [] if snapshot is None else [lan_object(skill) for skill in snapshot.skills],
+            "notes": list(self._troubles.values()),
+        }
+        self._output.document(document)
+        self._output.line(*self._counts())
+        self._output.table(self._rows())
+        if snapshot is not None:
+            for line in picture(snapshot, Screen.size()[0]):
+                self._output.verbatim(*line)
+        for trouble in self._troubles.values():
+            self._output.note(warning("note: "), trouble)
+
+    async def show(self, every: float) -> None:
+        """Draw the state until q or a signal."""
+        async with AsyncExitStack() as stack:
+            await self._join(stack)
+            asking = None if self._agent is None else asyncio.create_task(self._agent.discover())
+            pressed = asyncio.Event()
+            with Screen() as screen, _keys(lambda keys: self._press(keys, pressed)):
+                due = 0.0
+                while not self.stopped.is_set():
+                    if (now := time.monotonic()) >= due:
+                        due = now + every
+                        await self._refresh()
+                    screen.draw(self._lines(screen.size()))
+                    pressed.clear()
+                    waits = [asyncio.create_task(event.wait()) for event in (pressed, self.stopped)]
+                    await asyncio.wait(waits, timeout=max(due - time.monotonic(), 0), return_when="FIRST_COMPLETED")
+                    for wait in waits:
+                        wait.cancel()
+            if asking is not None:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+
+    async def _join(self, stack: AsyncExitStack) -> None:
+        try:
+            if self._agent is not None:
+                await stack.enter_async_context(self._agent)
+        except SkillwireError as error:
+            self._agent, self._troubles["lan"] = None, one_line(error)
+
+    async def _refresh(self) -> None:
+        try:
+            self._listed = await self._read()
+            self._troubles.pop("executions", None)
+        except SkillwireError as error:  # the server may come back
+            self._troubles["executions"] = one_line(error)
+
+    async def _read(self) -> Mapping[str, Any]:
+        """Return the executions: from the server, or from the database on this machine."""
+        import msgspec  # noqa: PLC0415  # --help does without
+
+        if self._server is not None:
+            from skillwire.client.server_lists import read_executions  # noqa: PLC0415  # same
+
+            return await read_executions(self._server, self._token)
+        from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # same
+        from skillwire.executions.view import list_executions  # noqa: PLC0415  # same
+        from skillwire.model.execution import ExecutionQuery  # noqa: PLC0415  # same
+
+        if not has_database():
+            return {"at": time.time(), "counts": {}, "executions": []}
+        ledger = open_ledger()
+        found = (await ledger.search(ExecutionQuery())).executions
+        built: Mapping[str, Any] = msgspec.to_builtins(list_executions(found, await ledger.count(), time.time()))
+        return built
+
+    def _press(self, keys: str, pressed: asyncio.Event) -> None:
+        if keys in {"q", "\x1b", ""}:
+            self.stopped.set()
+        self._first = max(0, min(self._first + _KEYS.get(keys, 0), len(self._listed["executions"]) - 1))
+        pressed.set()
+
+    def _counts(self) -> list[Part]:
+        told = ", ".join(f"{number:,} {status}" for status, number in self._listed["counts"].items() if number)
+        return [bold("executions"), f"  {told or 'none'}", dim(f"  {self._server or 'this machine'}")]
+
+    def _rows(self) -> Iterator[list[Part]]:
+        now = self._listed["at"]
+        for one in self._listed["executions"]:
+            taken = (one["completed"] or now) - one["created"]
+            status = _STATUS.get(str(one["status"]), bold)(str(one["status"]))
+            yield [f"  {one['execution_id'][:_SHORT]}", status, bold(one["skill"]), one["version"],
+                   f"{ago(now - one['created'])} ago", f"{taken:.1f} s", dim(shortened(one["caller"], 30))]  # fmt: skip
+
+    def _lines(self, size: tuple[int, int]) -> list[list[Part]]:
+        columns, height = size
+        network = [] if self._agent is None else [[], *picture(self._agent.snapshot(), columns)]
+        foot: list[list[Part]] = [[warning(shortened(text, columns))] for text in self._troubles.values()]
+        foot.append([dim("q quits, arrows scroll")])
+        room = max(height - len(foot) - 1 - min(len(network), height // _LAN_SHARE), 1)
+        rows = [*self._rows()]
+        widths = [max([0, *(len(_text(row[at])) for row in rows)]) for at in range(6)]
+        shown = [
+            [part for cell, width in zip(row, [*widths, 0], strict=True)
+             for part in (cell, " " * (max(width - len(_text(cell)), 0) + 2))]
+            for row in rows[self._first : self._first + room]
+        ]  # fmt: skip
+        lines = [self._counts(), *(_cut(line, columns) for line in shown)]
+        lines += network[: height - len(foot) - len(lines)]
+        return [*lines, *([[]] * (height - len(foot) - len(lines))), *foot][:height]
+
+
+def _text(part: Part) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def _cut(line: list[Part], columns: int) -> list[Part]:
+    """Return as much of a line as fits the terminal."""
+    parts: list[Part] = []
+    for part in line:
+        columns -= len(_text(part))
+        if columns <= 0:
+            break
+        parts.append(part)
+    return parts
+
+
+@contextmanager
+def _keys(press: Callable[[str], None]) -> Iterator[None]:
+    """Pass each key that is pressed to ``press``, without the return key and without showing it."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    terminal, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    loop.add_reader(terminal, lambda: press(os.read(terminal, 64).decode(errors="replace")))
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

@@ -55,7 +55,7 @@ def test_a_colleague_pastes_the_line_and_compares_the_words(place):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda place: write_skill(place / "skills/notes", "other"), "error[USAGE]: share takes one skill"),
+        (lambda place: (place / "skills/notes/SKILL.md").unlink(), "error[USAGE]: share takes one skill"),
         (lambda place: (place / "skills/notes/skill.toml").write_text('access = "private"\n'), "is not public"),
         (lambda place: (place / "skills/notes/SKILL.md").write_text("x"), "error[SKILL_INVALID]"),
     ],

@@ -290,8 +290,14 @@ class GroupWithDefaultList(CommandGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default if there is no subcommand."""
         is_default = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        is_default = is_default or (self.takes_words and args[0] not in {*self.commands, *ctx.help_option_names})
         return super().parse_args(ctx, [self.default, *args] if is_default and not ctx.resilient_parsing else args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; the default takes other words, if it takes any."""
+        is_default = self.takes_words and args[0] not in self.commands
+        return super().resolve_command(ctx, [self.default, *args] if is_default else args)
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -119,11 +119,11 @@ class Requests:
             return False
         (self._late if late else self._pending).pop(answer.transaction)
         self._due.cancel(answer.transaction)
-        trip, known = now.steady - asked.sent, self._round_trips.get(source)
+        trip = now.steady - asked.sent
         if trip > _LATE:
             return False
-        if not asked.is_last or late or known is None:
-            mean, spread = known or (trip, trip / 2)
+        if not asked.is_last or late:
+            mean, spread = self._round_trips.get(source) or (trip, trip / 2)
             spread += (abs(trip - mean) - spread) / 4
             share = 8 if trip > mean else 2  # the first trips, of many nodes that start at once, are forgotten soon
             self._round_trips.put(source, (mean + (trip - mean) / share, spread if trip > mean else spread / 2))

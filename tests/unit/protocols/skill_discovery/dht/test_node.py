@@ -264,6 +264,14 @@ def test_lost_datagrams_are_sent_again():
     assert missing(dht, 60, 40)[0] == []
 
 
+@pytest.mark.spec("SDP-dht-find")
+def test_nodes_whose_answers_take_more_than_a_second_are_found():
+    dht = Dht(latency=(0.5, 0.55)).start(5, seconds=30)
+    assert dht.put(A, offer_of(1)).stored >= 3
+    dht.node("10.0.0.50", is_client=True)
+    assert skills(dht.get("10.0.0.50", 1)) == ["skill-1"]
+
+
 @pytest.mark.spec("SDP-dht-pages")
 def test_a_key_with_many_records_is_read_page_by_page():
     dht = Dht().start(10)

@@ -83,7 +83,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
     if has_body:
         lines = [f"curl -sS -X {endpoint.method} {shlex.quote(endpoint.url)}"]
         lines += [f"-H {shlex.quote(f'{field}: {value}')}" for field, value in fields.items()]
-        lines += ['-H "Authorization: Bearer $SKILLWIRE_TOKEN"'] if needs_login else []
+        lines += ['-H "Authorization: Bearer $TOKEN"'] if needs_login else []
         body = shlex.quote(json.dumps(request, ensure_ascii=False))
         snippets.append(Snippet("curl", "curl", " \\\n  ".join([*lines, f"-d {body}"]), "with curl"))
     rows = "".join(f"    {key!r}: {value!r},\n" for key, value in inputs.items())
@@ -95,7 +95,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
     snippets.append(Snippet("python", "Python", python, "in Python"))
     if has_body:
         headers = json.dumps(fields)[1:-1]
-        headers += ", Authorization: `Bearer ${process.env.SKILLWIRE_TOKEN}`" if needs_login else ""
+        headers += ", Authorization: `Bearer ${process.env.TOKEN}`" if needs_login else ""
         typescript = (
             f"const response = await fetch({json.dumps(endpoint.url)}, {{\n"
             f"  method: {json.dumps(endpoint.method)},\n  headers: {{ {headers} }},\n"

@@ -33,6 +33,7 @@ def site(tmp_path_factory):
     with subprocess.Popen(
         command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
+        assert server.stdout is not None
         address = json.loads(server.stdout.readline())["address"]
         called = run("call", f"{address}/working-days", "start=2026-01-01", "days=5")
         assert called.returncode in {0, 8}, called.stderr  # it ran, with or without a sandbox here

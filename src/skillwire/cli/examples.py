@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import click
+
+_MOST: Final = 6  # of a command in its help
 EXAMPLES: Final = """\
 skillwire init pdf-forms
 skillwire init report --script --manifest
@@ -125,3 +128,10 @@ skillwire completion bash
 def examples_of(path: str) -> list[str]:
     """Return the examples of a command, such as ``skillwire executions show``, and of the commands below it."""
     return [line for line in EXAMPLES.splitlines() if f"{line} ".startswith(f"{path} ")]
+
+
+def add_examples(command: click.Command, path: str) -> None:
+    """Let the help of a command, and of the commands below it, end with examples."""
+    command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples_of(path)[:_MOST])])
+    for name, part in command.commands.items() if isinstance(command, click.Group) else ():
+        add_examples(part, f"{path} {name}")

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.examples import examples_of
 from skillwire.cli.output import Output, help_width, print_end
 from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.version import VERSION
@@ -98,7 +97,6 @@ ALIASES: Final = {
 }  # fmt: skip
 #: Commands that go on until they are ended.
 _STAYING: Final = frozenset({"serve", "share", "worker", "mcp", "rpc", "lan", "top", "scene", "dht"})
-_EXAMPLES: Final = 6  # of a command in its help
 EXIT_INTERRUPTED: Final = 130
 EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
@@ -120,7 +118,6 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"skillwire.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
-        _add_examples(command, f"skillwire {cmd_name}")
         return command
 
     def resolve_command(
@@ -137,20 +134,19 @@ class LazyGroup(click.Group):
             from skillwire.cli.advice import unknown_command  # noqa: PLC0415  # only an error needs it
 
             raise unknown_command(args[0], self.list_commands(ctx), aliases=ALIASES)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        is_help = not {"--help", "-h"}.isdisjoint(rest) or (isinstance(command, click.Group) and not rest)
+        if command is not None and is_help:
+            from skillwire.cli.examples import add_examples  # noqa: PLC0415  # only help needs them
+
+            add_examples(command, f"skillwire {name}")
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
         """Write the groups without importing a command."""
         for group, commands in GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl(list(commands.items()))
-
-
-def _add_examples(command: click.Command, path: str) -> None:
-    """Let the help of a command, and of the commands below it, end with examples."""
-    command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples_of(path)[:_EXAMPLES])])
-    for name, part in command.commands.items() if isinstance(command, click.Group) else ():
-        _add_examples(part, f"{path} {name}")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

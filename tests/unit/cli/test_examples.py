@@ -19,7 +19,7 @@ def _context():
 def _commands(command, path=("skillwire",)):
     """Yield every command below ``command``, with the words that call it."""
     for name in command.list_commands(_context()) if isinstance(command, click.Group) else ():
-        part = command.get_command(_context(), name)
+        part = command.resolve_command(_context(), [name, "--help"])[1]
         yield (*path, name), part
         yield from _commands(part, (*path, name))
 

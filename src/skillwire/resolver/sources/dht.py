@@ -132,7 +132,7 @@ def check_answers(answers: Sequence[DhtAnswer], settings: DhtSettings) -> None:
 def silent(settings: DhtSettings, seconds: float) -> FetchError:
     """Return the error for a DHT whose nodes do not answer."""
     nodes = ", ".join(host_and_port(*node) for node in settings.bootstrap)
-    message = f"no node of the DHT answered within {in_seconds(seconds)}"
+    message = f"no node of the DHT answered within {in_seconds(round(seconds, 1))}"
     if seconds < _AT_ONCE:
         message = "no bootstrap node of the DHT has a name with an address"
     return FetchError("DHT_UNREACHABLE", message, place=SourceLocation(nodes) if nodes else None, fix=_REACH_FIX)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from skillwire.cli.documents import ShareDocument
 
 _CONNECTIONS: Final = 64
+_QR_COLUMNS: Final = 60  # the code of a line with a long name
 #: An address of a network for documentation: asking for a way there sends nothing.
 _ELSEWHERE: Final = ("192.0.2.1", 9)
 
@@ -123,7 +124,7 @@ def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bo
         "add": line,
     }
     output.document(document)
-    if terminal_columns(sys.stdout) is not None and not output.quiet:
+    if (terminal_columns(sys.stdout) or 0) >= _QR_COLUMNS and not output.quiet:
         import segno  # noqa: PLC0415  # only a terminal shows the code
 
         code = io.StringIO()

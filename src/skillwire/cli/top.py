@@ -57,7 +57,7 @@ def command(
     settings = read_lan(None, lan=True, interfaces=(), discovery=discovery) if lan else None
     view = _View(output, server, token, None if settings is None else make_agent(settings))
     is_once = once or output.as_json or not Screen.is_possible()
-    asyncio.run(run_until_stopped(view.print_once() if is_once else view.show(every), view.stopped))
+    asyncio.run(view.print_once() if is_once else run_until_stopped(view.show(every), view.stopped))
 
 
 class _View:

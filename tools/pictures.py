@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PICTURES: Final = ROOT / "docs" / "pictures"
 SESSION: Final = PICTURES / "session.svg"
 PAGES: Final = {"light": PICTURES / "page-light.png", "dark": PICTURES / "page-dark.png"}
-PAGE: Final = "/skills/working-days"
+PAGE: Final = "/skills/working-days/call"
 WRITTEN: Final = "127.0.0.1:8000"
 #: Each command with the keys that answer its questions.
 COMMANDS: Final = (

@@ -24,7 +24,7 @@ import msgspec, skillwire
 publisher = skillwire.Publisher("acme")
 
 @publisher.skill
-def add_up(first: int, second: Annotated[int, msgspec.Meta(ge=1)] = 2) -> dict[str, int]:
+def add_up(first: int, config: Annotated[int, msgspec.Meta(ge=1)] = 2) -> dict[str, int]:
     '''Add two numbers. Use when two numbers are to be added.
 
     Args:
@@ -32,7 +32,7 @@ def add_up(first: int, second: Annotated[int, msgspec.Meta(ge=1)] = 2) -> dict[s
     '''
     if first < 0:
         raise ValueError("the first number is negative")
-    return {{"sum": first + second}}
+    return {{"sum": first + config}}
 
 @publisher.skill(access="private")
 def secret_plan() -> None:
@@ -46,7 +46,7 @@ ADD_UP = {
     "type": "object",
     "properties": {
         "first": {"type": "integer", "description": "The first number."},
-        "second": {"type": "integer", "minimum": 1, "default": 2},
+        "config": {"type": "integer", "minimum": 1, "default": 2},
     },
     "additionalProperties": False,
     "required": ["first"],
@@ -54,6 +54,7 @@ ADD_UP = {
 #: Arguments that a model gives → the beginning of what it is told.
 ANSWERS: list[tuple[str, dict[str, Any], str]] = [
     ("add-up", {"first": 3}, '{"sum": 5}'),
+    ("add-up", {"first": 3, "config": 4}, '{"sum": 7}'),
     ("add-up", {"first": "x"}, "VALIDATION_ERROR: "),
     ("add-up", {"first": -1}, "EXECUTION_FAILED: the first number is negative"),
     ("read_skill", {"name": "csv-profile"}, "# CSV profile"),

@@ -149,23 +149,17 @@ def _text_of(error: SkillwireError) -> str:
 
 
 def _langchain(module: Any, tool: SkillTool) -> Any:
-    def call(**inputs: Any) -> str:
-        try:
-            return tool.run(inputs)
-        except SkillwireError as error:
-            raise module.ToolException(_text_of(error)) from error
+    class Tool(module.BaseTool):  # type: ignore[misc]  # a StructuredTool keeps inputs named config or run_manager
+        def _run(self, /, **inputs: Any) -> str:
+            try:
+                return tool.run(inputs)
+            except SkillwireError as error:
+                raise module.ToolException(_text_of(error)) from error
 
-    async def call_async(**inputs: Any) -> str:
-        return await asyncio.to_thread(lambda: call(**inputs))
+        async def _arun(self, /, **inputs: Any) -> str:
+            return await asyncio.to_thread(partial(self._run, **inputs))
 
-    return module.StructuredTool(
-        name=tool.name,
-        description=tool.description,
-        args_schema=tool.schema,
-        func=call,
-        coroutine=call_async,
-        handle_tool_error=True,
-    )
+    return Tool(name=tool.name, description=tool.description, args_schema=tool.schema, handle_tool_error=True)
 
 
 def _openai_agents(module: Any, tool: SkillTool) -> Any:

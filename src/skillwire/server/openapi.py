@@ -19,6 +19,7 @@ import msgspec
 from starlette.routing import BaseRoute
 
 from skillwire import limits
+from skillwire.model.search import ORDERS
 from skillwire.protocols.skill_sharing.validation import json_schema
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import API_KEY_HEADER
@@ -384,6 +385,7 @@ _PARAMETERS: Final[Node] = {
     "facets": _parameter("query", "`1` counts the values of facets among all hits."),
     **{facet: _parameter("query", f"A `{facet}` of hits; any of several.", listed(TEXT)) for facet in FACETS},
     "words": _parameter("query", "Words, in any order.", name="q"),
+    "order": _parameter("query", f"One of {', '.join(ORDERS)}, the last two on a registry; otherwise the best first."),
     "If-None-Match": _parameter("header", "The tags that the client holds."),
     "Prefer": _parameter(
         "header", f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}."

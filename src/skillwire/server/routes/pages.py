@@ -91,7 +91,7 @@ class SkillPages:
         }
         absent = {"404": Answer("There is no such page.", {HTML: TEXT})}
         listed = {**page, "400": Answer("A parameter is beyond its bounds.", {HTML: TEXT})}
-        searched = ("words", *FACETS, "after", CONDITION)
+        searched = ("words", *FACETS, "order", "after", CONDITION)
         asset = {"200": Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy")), **absent}
         found, file = {**page, **absent}, ("skill", "file", CONDITION)
         named = ("skill", CONDITION)

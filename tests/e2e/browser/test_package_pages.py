@@ -15,6 +15,8 @@ PACKAGE = "/packages/ann/notes"
 PAGES = {
     "list": "/",
     "package": PACKAGE,
+    "versions": f"{PACKAGE}/versions",
+    "security": f"{PACKAGE}/security",
     "yanked": f"{PACKAGE}@1.0.0",
     "quarantined": "/packages/ann/bad",
     "restricted": "/packages/ann/plans",
@@ -85,6 +87,7 @@ def test_without_a_script_and_by_keyboard_versions_are_compared(visit, registry)
     page.get_by_role("link", name="ann/notes").click()
     page.get_by_text("By day").focus()
     page.keyboard.press("Enter")
+    page.get_by_role("link", name="Versions", exact=True).click()
     page.get_by_role("button", name="Compare").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/diff?from=1.0.0&to=1.1.0")

@@ -13,6 +13,10 @@ PAGES = {
     "skill": "/skills/tools",
     "hostile skill": "/skills/notes",
     "action": "/skills/forecast",
+    "call": "/skills/forecast/call",
+    "files": "/skills/tools/files",
+    "versions": "/skills/tools/versions",
+    "security": "/skills/tools/security",
     "file": "/skills/tools/files/scripts/run.py",
     "picture": "/skills/tools/files/assets/pixel.png",
     "download": "/skills/tools/files/assets/data.bin",
@@ -85,6 +89,7 @@ def test_without_a_script_everything_reads_searches_filters_and_pages(visit):
     page.get_by_role("link", name="More skills").click()
     assert page.locator(".hits li").count() == 10
     page.get_by_role("link", name="tools").click()
+    page.get_by_role("link", name="Files").click()
     page.get_by_role("link", name="scripts/run.py").click()
     assert page.locator(".lines > div").count() == 120
     assert not page.locator("button[data-copy]").first.is_visible()

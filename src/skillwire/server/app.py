@@ -347,9 +347,9 @@ def make_services(
         executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service, dht=node
     )
     find, packages = console.sessions.find, parts.packages
-    calls = CallPages(parts, console.sessions)
+    calls = CallPages(parts, console.sessions).answer
     if packages:
-        pages: SkillPages = PackagePages(catalog.blobs, packages, find, calls=calls)
+        pages: SkillPages = PackagePages(catalog.blobs, packages, find, answer_call=calls)
     else:
         pages = SkillPages(catalog.blobs, calls)
     return Services(

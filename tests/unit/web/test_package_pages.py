@@ -183,14 +183,15 @@ async def test_states_are_shown_with_their_reasons(site, browser):
 
 
 async def test_a_private_package_is_nowhere_but_for_its_members(site, browser, member):
+    # The names differ by one word that is like no public one, since pages propose similar names.
     private = {
-        "/packages/ann/private-plans": "/packages/ann/private-none",
-        "/packages/ann/private-plans@1.0.0": "/packages/ann/private-none@1.0.0",
-        "/packages/ann/private-plans@1.0.0/files/SKILL.md": "/packages/ann/private-none@1.0.0/files/SKILL.md",
-        "/packages/ann/private-plans/security": "/packages/ann/private-none/security",
-        "/packages/ann/private-plans@1.0.0/raw/SKILL.md": "/packages/ann/private-none@1.0.0/raw/SKILL.md",
-        "/packages/ann/private-plans/diff?from=1.0.0&to=1.0.0": "/packages/ann/private-none/diff?from=1.0.0&to=1.0.0",
-        "/ann/private-plans": "/ann/private-none",
+        "/packages/ann/private-plans": "/packages/ann/private-plums",
+        "/packages/ann/private-plans@1.0.0": "/packages/ann/private-plums@1.0.0",
+        "/packages/ann/private-plans@1.0.0/files/SKILL.md": "/packages/ann/private-plums@1.0.0/files/SKILL.md",
+        "/packages/ann/private-plans/security": "/packages/ann/private-plums/security",
+        "/packages/ann/private-plans@1.0.0/raw/SKILL.md": "/packages/ann/private-plums@1.0.0/raw/SKILL.md",
+        "/packages/ann/private-plans/diff?from=1.0.0&to=1.0.0": "/packages/ann/private-plums/diff?from=1.0.0&to=1.0.0",
+        "/ann/private-plans": "/ann/private-plums",
     }
     await site.account("eve")
     stranger = Browser(site.application)

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
-    from skillwire.server.call_pages import CallPages
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
+    from skillwire.server.routes.pages import AnswerCall
     from skillwire.server.sessions import Session
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import CallPart, Part
@@ -88,9 +88,9 @@ class PackagePages(SkillPages):
         find_session: Callable[[Scope], Awaitable[Session | None]],
         clock: Callable[[], float] = time.time,
         *,
-        calls: CallPages | None = None,
+        answer_call: AnswerCall | None = None,
     ) -> None:
-        super().__init__(blobs, calls)
+        super().__init__(blobs, answer_call)
         self._registry = parts.registry
         self._store = parts.registry.store
         self._downloads = parts.downloads
@@ -182,11 +182,11 @@ class PackagePages(SkillPages):
         """Answer with the part of that page which calls the skill."""
         package, version = await self._find(context, principal)
         await self._open(principal, package, version)
-        if version.skill.action is None or self._calls is None:
+        if version.skill.action is None or self._answer_call is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"{package.name} is not called")
         render = await self._rendering(context, principal, package, version)
         page = f"packages/{package.name}@{quote(version.version)}"
-        return await self._calls.answer(
+        return await self._answer_call(
             context, version.skill, page, lambda call, frame: render(frame, part="call", call=call)
         )
 

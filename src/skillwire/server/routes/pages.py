@@ -40,7 +40,7 @@ from skillwire.web.public_pages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from starlette.types import ASGIApp
 
@@ -48,12 +48,14 @@ if TYPE_CHECKING:
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
-    from skillwire.server.call_pages import CallPages
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
     from skillwire.web.environment import Notice
     from skillwire.web.public_pages import CallPart, FoundSkills, Part, SkillText
+
+    #: Answers with the call part of a skill's page, which is at a path and is rendered by a function.
+    AnswerCall = Callable[[RequestContext, Skill, str, Callable[[CallPart, Frame], str]], Awaitable[ASGIApp]]
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
@@ -71,9 +73,9 @@ class SkillPages:
 
     is_registry = False
 
-    def __init__(self, blobs: BlobStore, calls: CallPages | None = None) -> None:
+    def __init__(self, blobs: BlobStore, answer_call: AnswerCall | None = None) -> None:
         self._blobs = blobs
-        self._calls = calls
+        self._answer_call = answer_call
         self._texts: ByteCache[tuple[Digest, str], SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
         self._texts_lock = threading.Lock()
         self._turn = asyncio.Semaphore(_PAGES_AT_ONCE)
@@ -140,14 +142,14 @@ class SkillPages:
     async def _call(self, context: RequestContext) -> ASGIApp:
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         skill = revision.catalog.skills.get(context.parameters["skill"]) if revision else None
-        if skill is None or skill.action is None or self._calls is None:
+        if skill is None or skill.action is None or self._answer_call is None:
             return await self._page(context, lambda *_: None)
 
         def render(call: CallPart, frame: Frame) -> str:
             addresses = SkillAddresses.of(skill, frame)
             return skill_page(skill, self.text_of(skill, addresses), addresses, frame, part="call", call=call)
 
-        return await self._calls.answer(context, skill, f"skills/{skill.name}", render)
+        return await self._answer_call(context, skill, f"skills/{skill.name}", render)
 
     def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
         """Return what a page shows of a skill's files; for a thread."""

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from json.decoder import JSONDecoder
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
@@ -234,7 +234,7 @@ def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _is_ours(entry: Any) -> bool:
     arguments = entry.get("args") if isinstance(entry, dict) else None
-    is_command = isinstance(entry, dict) and os.path.basename(str(entry.get("command"))) == "skillwire"  # noqa: PTH119
+    is_command = isinstance(entry, dict) and PurePath(str(entry.get("command"))).name == "skillwire"
     return is_command and isinstance(arguments, list) and arguments[:1] == ["mcp"]
 
 

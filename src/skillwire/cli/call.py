@@ -23,6 +23,7 @@ from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
+from skillwire.model.skill import is_callable
 from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.resolver.sources.lan import Stage, provider_label
@@ -274,8 +275,15 @@ class Call:
 
 def _check_callable(skill: RemoteSkill) -> None:
     """Refuse a skill that is only read: its descriptor leads to the artifact that ``add`` installs."""
+    from skillwire.cli.show import kind_of  # noqa: PLC0415  # the commands are loaded one by one
+
     descriptor = None if skill.rpc is not None else skill.descriptor()
-    if descriptor is None or descriptor.inputs or skill.digest is None or descriptor.capability_type != "knowledge":
+    if (
+        descriptor is None
+        or descriptor.inputs
+        or skill.digest is None
+        or is_callable(kind_of(descriptor), descriptor.capability_type)
+    ):
         return
     reference = reference_to(skill.ref)
     fix = f"Install it: skillwire add {reference}; to save its archive alone, give -o FILE."

@@ -20,6 +20,7 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.skill import capability_text
 from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import LAN
@@ -155,12 +156,10 @@ def _described(ref: SkillRef) -> str:
 
 def _type_and_access(ref: SkillRef) -> str:
     """Return a skill's type and access, as published by Skill Sharing or an endpoint."""
-    if ref.rpc is not None:
-        return ref.rpc.kind or "-"
-    if ref.shared is None:
-        return "-"
+    if ref.rpc is not None or ref.shared is None:
+        return capability_text(ref.rpc and ref.rpc.kind, None)
     access = "" if ref.shared.access == "public" else f" {ref.shared.access}"
-    return ref.shared.capability_type + access
+    return capability_text(None, ref.shared.capability_type) + access
 
 
 def _hint_call(output: Output, skills: Sequence[LanSkill], *, may_use: bool) -> None:

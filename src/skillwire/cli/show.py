@@ -29,6 +29,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
 from skillwire.errors import NotFoundError, TrustError, UsageError, in_seconds
 from skillwire.model.ref import BLOB, Release, SkillRef
+from skillwire.model.skill import capability_text, is_callable
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import at_version, parse_reference, reference_to
 from skillwire.trust.paths import check_path
@@ -83,7 +84,7 @@ def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]
     provider = descriptor.provider
     yield "id", descriptor.id
     yield "title", descriptor.name
-    yield "capability", str(descriptor.capability_type)
+    yield "capability", capability_text(kind_of(descriptor), descriptor.capability_type)
     yield "access", str(descriptor.access)
     yield "provider", "  ".join(str(part) for part in (provider.name, provider.url, provider.contact) if part)
     yield "protocol", f"Skill Sharing {descriptor.protocol.version}"
@@ -107,6 +108,11 @@ def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]
             f"{endpoint.retry.max_attempts} times, {in_seconds(endpoint.retry.backoff_ms / 1000)} apart at first",
         )
     yield from _auth(descriptor.auth, endpoint.url)
+
+
+def kind_of(descriptor: SkillDescriptor) -> str:
+    """Return ``instruction`` for a descriptor that is only read, else ``action``."""
+    return "instruction" if descriptor.endpoint.method == "GET" else "action"
 
 
 def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
@@ -287,9 +293,9 @@ def _print_next_steps(
     reference = reference_to(skill.ref)
     if skill.rpc is not None and skill.rpc.kind != "instruction":
         output.hint("call it:", f"skillwire call {reference}{inputs_of(skill.described().manifest, skill.url)}")
-    if described is not None and str(described.endpoint.method) != "GET":
+    if described is not None and is_callable(kind_of(described), described.capability_type):
         output.hint("call it:", f"skillwire call {reference}{arguments_for(described.inputs)}")
-    elif described is None and skill.ref.shared is not None and skill.ref.shared.capability_type != "knowledge":
+    elif described is None and skill.ref.shared is not None and is_callable(None, skill.ref.shared.capability_type):
         output.hint("call it:", f"skillwire call {reference}")
         output.hint("its inputs:", f"skillwire show {reference} --descriptor")
     if skill.ref.is_only_described:

@@ -22,7 +22,7 @@ from skillwire.client.endpoint_calls import parameters_of
 from skillwire.client.skill import RemoteSkill
 from skillwire.client.sync import Client
 from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError
-from skillwire.model.skill import SKILL_MD
+from skillwire.model.skill import SKILL_MD, is_callable
 from skillwire.protocols.skill_sharing.validation import inputs_schema
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.lockfile import did_you_mean
@@ -32,8 +32,6 @@ from skillwire.trust.hidden_text import neutralise
 Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
 
 READ_SKILL: Final = "read_skill"
-_KNOWLEDGE: Final = "knowledge"
-_READ: Final = (_KNOWLEDGE, "instruction")  # of Skill Sharing, of the Skills Protocol
 _MOST: Final = 128  # tools that the APIs of models take in one request
 
 
@@ -92,8 +90,8 @@ def _tools_of(skills: list[RemoteSkill], client: Client, timeout: float | None, 
     found: list[SkillTool] = []
     instructions: dict[str, RemoteSkill] = {}
     for skill in skills:
-        stated = skill.rpc.kind if skill.rpc else skill.shared.capability_type if skill.shared else _KNOWLEDGE
-        if stated in _READ:
+        kind = (skill.rpc.kind or "action") if skill.rpc else None
+        if not is_callable(kind, skill.shared and skill.shared.capability_type):
             instructions[skill.name] = skill
             continue
         try:

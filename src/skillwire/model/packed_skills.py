@@ -62,6 +62,13 @@ class _Artifact(msgspec.Struct, array_like=True):
         return _digest(self.raw_digest)
 
 
+class _Sharing(msgspec.Struct, array_like=True):
+    name: str
+    description: str
+    version: str
+    capability_type: str
+
+
 class SkillSummary(msgspec.Struct, array_like=True):
     """The fields of :func:`pack_skill` that lists show; the others stay undecoded."""
 
@@ -80,7 +87,7 @@ class SkillSummary(msgspec.Struct, array_like=True):
     scenes: tuple[str, ...]
     capabilities: tuple[str, ...]
     identifiers: tuple[str, ...] | None
-    sharing: msgspec.Raw
+    sharing: _Sharing | None
     action: msgspec.Raw
     findings: msgspec.Raw
     skill_type: str | None = None

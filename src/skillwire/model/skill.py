@@ -162,6 +162,17 @@ ArtifactType = Literal["skill-md", "archive"]
 Kind = Literal["instruction", "action"]
 
 
+def is_callable(kind: str | None, capability_type: str | None) -> bool:
+    """Whether a skill can be called: an action, or a skill whose capability type is not ``knowledge``."""
+    return kind == "action" or capability_type not in {None, "knowledge"}
+
+
+def capability_text(kind: str | None, capability_type: str | None) -> str:
+    """Return the capability type, or the kind where there is none, as lists show it: ``callable (api)``."""
+    text = capability_type or kind or "-"
+    return f"callable ({text})" if is_callable(kind, capability_type) else text
+
+
 class SkillFile(NamedTuple):
     """One file of a skill: POSIX path relative to the folder, size in bytes, digest, executable bit."""
 

@@ -24,7 +24,7 @@ from skillwire.errors import UsageError
 from skillwire.model.package import read_package_name
 from skillwire.model.packed_skills import SkillSummary
 from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
-from skillwire.model.skill import Skill, is_skill_name
+from skillwire.model.skill import Skill, is_callable, is_skill_name
 
 #: Keys of a skill's metadata whose values are tags.
 _TAGGED: Final = ("tags", "tag", "category", "categories", "keywords")
@@ -43,11 +43,11 @@ class Profile(NamedTuple):
 FACETS: Final = Profile._fields
 
 
-def skill_kind(kind: str, paths: Iterable[str]) -> str:
-    """Return ``callable``, ``scripts`` for instructions with scripts among ``paths``, or ``instructions``."""
-    if kind == "action":
+def skill_kind(skill: Skill | SkillSummary) -> str:
+    """Return ``callable``, ``scripts`` for instructions with scripts, or ``instructions``."""
+    if is_callable(skill.kind, skill.sharing.capability_type if skill.sharing else None):
         return "callable"
-    return "scripts" if any(path.startswith("scripts/") for path in paths) else "instructions"
+    return "scripts" if any(file.path.startswith("scripts/") for file in skill.files) else "instructions"
 
 
 def profile_of(skill: Skill | SkillSummary) -> Profile:
@@ -55,7 +55,7 @@ def profile_of(skill: Skill | SkillSummary) -> Profile:
     named = " ".join((skill.license or "").split())
     tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
     return Profile(
-        kind=(skill_kind(skill.kind, (file.path for file in skill.files)),),
+        kind=(skill_kind(skill),),
         license=(named[:_VALUE_LENGTH],) if named else (),
         tag=tuple(tags)[: limits.SEARCH_TAGS],
     )

@@ -32,6 +32,7 @@ from skillwire.web.call_form import (
     describe,
     example_inputs,
     form_of_inputs,
+    other_endpoint,
     read_inputs,
     typed_values,
 )
@@ -83,7 +84,9 @@ class CallPages:
             principal = await self._parts.registry.authorize(principal)
         descriptor = await asyncio.to_thread(describe, skill, context.site, self._parts.catalog.blobs.read)
         fields, status = await asyncio.to_thread(form_of_inputs, descriptor.inputs), HTTPStatus.OK
-        called, shown = await self._check(context, skill, principal)
+        called, shown = None, ShownCall(refusal=other_endpoint(descriptor))
+        if skill.action is not None:
+            called, shown = await self._check(context, skill, principal)
         if called is None and context.method not in READ:
             status = HTTPStatus.FORBIDDEN
         elif called is not None and context.method not in READ:
@@ -105,7 +108,7 @@ class CallPages:
                 shown = await self._with_run(shown, execution, request.frame)
             typed = typed_values(fields, inputs)
             shown = shown._replace(form=[form_input(index, one, typed, ()) for index, one in enumerate(fields)])
-        snippets = call_snippets(skill.name, descriptor, context.site, has_mcp=self._has_mcp)
+        snippets = call_snippets(skill.name, descriptor, context.site, has_mcp=self._has_mcp and bool(skill.action))
         html = await asyncio.to_thread(render, (shown, snippets, descriptor.inputs), request.frame)
         return Page(status, html, is_private=True)
 

@@ -66,7 +66,7 @@ def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
                 WELL_KNOWN[1:].encode("ascii"),
                 digest,
                 skill.artifact.extension.encode("ascii"),
-                skill_kind(skill.kind, (file.path for file in skill.files)).encode("ascii"),
+                skill_kind(skill).encode("ascii"),
             )
         )
     return b",".join(hits)

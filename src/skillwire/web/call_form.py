@@ -18,6 +18,8 @@ from msgspec import UNSET
 from skillwire.errors import ValidationError
 from skillwire.executions.task_form import WHOLE, Field, form_of, read_form, text_of
 from skillwire.model.digest import Digest
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing import descriptor_path
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
 from skillwire.protocols.skill_sharing.server import Sharing
@@ -49,7 +51,12 @@ def describe(skill: Skill, address: str, read: Callable[[Digest], bytes | None])
     described = Sharing({skill.name: skill}, skill.publisher, address).describe(skill.name)
     if not isinstance(described, Digest):
         return described
-    return decode_descriptor(read(described) or b"", f"{skill.name}/descriptor.json")
+    return decode_descriptor(read(described) or b"", f"{address}{descriptor_path(skill.name)}")
+
+
+def other_endpoint(descriptor: SkillDescriptor) -> str:
+    """Return what the page says where the skill's own descriptor sends calls to another server."""
+    return f"This site answers no calls of this skill. Its endpoint does: {descriptor.endpoint.url}"
 
 
 def example_inputs(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
@@ -73,9 +80,12 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
         descriptor.endpoint,
     )
     needs_login = descriptor.auth.type is not AuthType.NONE
+    header = descriptor.auth.header or "Authorization"
+    prefix = "" if descriptor.auth.header else "Bearer "
+    credential = f'{shlex.quote(f"{header}: ")}"$TOKEN"' if descriptor.auth.header else f'"{header}: {prefix}$TOKEN"'
     texts = frozenset(one.name for one in descriptor.inputs if one.type == "string")
     pairs = "".join(f" {shlex.quote(_pair(key, value, texts))}" for key, value in inputs.items())
-    login = f"skillwire auth login {address}\n" if needs_login else ""
+    login = f"skillwire auth login {parse_url(endpoint.url).origin}\n" if needs_login else ""
     snippets = [Snippet("cli", "CLI", f"{login}skillwire call {reference}{pairs}", "that calls it")]
     request = {"skill_id": descriptor.id, "caller": {"id": "me", "type": "user"}, "inputs": inputs}
     fields = {"Content-Type": "application/json", "Prefer": "wait=30"}
@@ -83,7 +93,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
     if has_body:
         lines = [f"curl -sS -X {endpoint.method} {shlex.quote(endpoint.url)}"]
         lines += [f"-H {shlex.quote(f'{field}: {value}')}" for field, value in fields.items()]
-        lines += ['-H "Authorization: Bearer $TOKEN"'] if needs_login else []
+        lines += [f"-H {credential}"] if needs_login else []
         body = shlex.quote(json.dumps(request, ensure_ascii=False))
         snippets.append(Snippet("curl", "curl", " \\\n  ".join([*lines, f"-d {body}"]), "with curl"))
     rows = "".join(f"    {key!r}: {value!r},\n" for key, value in inputs.items())
@@ -95,7 +105,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
     snippets.append(Snippet("python", "Python", python, "in Python"))
     if has_body:
         headers = json.dumps(fields)[1:-1]
-        headers += ", Authorization: `Bearer ${process.env.TOKEN}`" if needs_login else ""
+        headers += f", {json.dumps(header)}: `{prefix}${{process.env.TOKEN}}`" if needs_login else ""
         typescript = (
             f"const response = await fetch({json.dumps(endpoint.url)}, {{\n"
             f"  method: {json.dumps(endpoint.method)},\n  headers: {{ {headers} }},\n"

@@ -27,7 +27,7 @@ from skillwire.model.search import ORDERS, Explanation, SearchPage, SearchQuery
 from skillwire.model.skill import SKILL_MD, SKILL_TOML
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
-from skillwire.registry.search import FACETS, profile_of
+from skillwire.registry.search import FACETS, skill_kind
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
 from skillwire.web.environment import render, shorten
@@ -172,6 +172,7 @@ def hit(
         "description": about or shorten(skill.description, _DESCRIPTION),
         "others": [] if name and about else [(column, text) for column, text in others.items() if text],
         "kind": kind_label(skill),
+        "capability_type": skill.sharing and skill.sharing.capability_type,
         "license": skill.license,
         "access": package.access.value if package else Access.PUBLIC.value,
         "status": package.state.status.value if package else Status.ACTIVE.value,
@@ -203,7 +204,7 @@ def _respelt(text: str, word: str, near: str) -> str:
 
 def kind_label(skill: Skill) -> str:
     """Return what ``skill`` is made of, as pages call it."""
-    return _KINDS[profile_of(skill).kind[0]]
+    return _KINDS[skill_kind(skill)]
 
 
 def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterator[dict[str, Any]]:
@@ -338,7 +339,7 @@ def skill_values(
 ) -> dict[str, Any]:
     """Return what the template of a skill's page shows; without a text its content stays closed."""
     shown, snippets, inputs = call or (None, (), ())
-    is_called = skill.kind == "action" and text is not None
+    is_called = skill_kind(skill) == "callable" and text is not None
     facts = skill.metadata or {}
     return {
         "part": part,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.loading import SiteWriter
 from skillwire.model.access import Access
+from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
 from skillwire.web.assets import FOLDER, assets
-from skillwire.web.call_form import ShownCall, call_snippets, describe
+from skillwire.web.call_form import ShownCall, call_snippets, describe, other_endpoint
 from skillwire.web.environment import TEMPLATES, Frame, render
 from skillwire.web.public_pages import PARTS, UNKNOWN_SITE, SkillAddresses, file_page, hit, read_text, skill_page
 
@@ -91,7 +92,7 @@ def _list_page(number: int) -> str:
 
 def _ends(skill: Skill) -> dict[Part, str]:
     """Return the parts of a skill's page, each with the end of its path."""
-    is_called = skill.kind == "action"
+    is_called = skill_kind(skill) == "callable"
     return {part: "" if part == "readme" else f"/{part}" for part in PARTS if part != "call" or is_called}
 
 
@@ -116,7 +117,11 @@ def _skill_pages(prepared: PreparedSkill, base_url: str) -> Iterator[tuple[str, 
         if part == "call":
             descriptor = describe(skill, base_url or UNKNOWN_SITE, read)
             snippets = call_snippets(skill.name, descriptor, base_url or UNKNOWN_SITE, has_mcp=False)
-            call = ShownCall(refusal=_NOT_CALLED), snippets, descriptor.inputs
+            call = (
+                ShownCall(refusal=_NOT_CALLED if skill.action else other_endpoint(descriptor)),
+                snippets,
+                descriptor.inputs,
+            )
         here = frame._replace(up="../" * (1 + end.count("/")))
         yield f"{addresses.page}{end}", skill_page(skill, text, addresses, here, part=part, call=call)
     for file in skill.files:

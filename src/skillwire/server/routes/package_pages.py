@@ -24,7 +24,7 @@ from skillwire.model.package import Package, PackageName, PackageVersion, read_p
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import is_member
-from skillwire.registry.search import read_words
+from skillwire.registry.search import read_words, skill_kind
 from skillwire.server.downloads import first_day
 from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
@@ -182,7 +182,7 @@ class PackagePages(SkillPages):
         """Answer with the part of that page which calls the skill."""
         package, version = await self._find(context, principal)
         await self._open(principal, package, version)
-        if version.skill.action is None or self._answer_call is None:
+        if skill_kind(version.skill) != "callable" or self._answer_call is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"{package.name} is not called")
         render = await self._rendering(context, principal, package, version)
         page = f"packages/{package.name}@{quote(version.version)}"

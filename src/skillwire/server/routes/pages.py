@@ -20,7 +20,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.model.branding import LOGO_POLICY
-from skillwire.registry.search import FACETS
+from skillwire.registry.search import FACETS, skill_kind
 from skillwire.server.http import choose_coding, encode_fields
 from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
 from skillwire.server.problems import READ
@@ -142,7 +142,7 @@ class SkillPages:
     async def _call(self, context: RequestContext) -> ASGIApp:
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         skill = revision.catalog.skills.get(context.parameters["skill"]) if revision else None
-        if skill is None or skill.action is None or self._answer_call is None:
+        if skill is None or skill_kind(skill) != "callable" or self._answer_call is None:
             return await self._page(context, lambda *_: None)
 
         def render(call: CallPart, frame: Frame) -> str:

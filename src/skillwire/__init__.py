@@ -31,9 +31,10 @@ if TYPE_CHECKING:
         ValidationError,
     )
     from skillwire.executions.webhooks import verify_webhook
-    from skillwire.model.execution import CallContext, RemoteExecution
+    from skillwire.model.execution import CallContext
     from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.model.skill import FileContent, Finding
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
@@ -53,7 +54,8 @@ _HOMES = {
     "errors": "ConflictError DecodeError ExecutionError FetchError NotFoundError PendingError SkillwireError"
     " SourceLocation StorageError TrustError UsageError ValidationError",
     "executions.webhooks": "verify_webhook",
-    "model.execution": "CallContext RemoteExecution",
+    "model.execution": "CallContext",
+    "model.remote_execution": "RemoteExecution",
     "model.install": "InstallLocation LockedSkill OriginRecord",
     "model.ref": "SkillRef",
     "model.skill": "FileContent Finding",

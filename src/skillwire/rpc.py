@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillwire.client.rpc import AsyncRpcSkills, BlobPart, RpcSkills
-from skillwire.model.execution import RemoteBlob, RemoteFailure
+from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.protocols.skills_rpc.messages import (
     CreatedBlob,
     DescribedSkill,

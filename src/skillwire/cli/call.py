@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
-    from skillwire.model.execution import RemoteExecution
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
 

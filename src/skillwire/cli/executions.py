@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
-    from skillwire.model.execution import RemoteExecution
+    from skillwire.model.remote_execution import RemoteExecution
 
 
 _EXIT_INTERRUPTED: Final = 130

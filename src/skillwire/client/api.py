@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments
     from skillwire.errors import SkillwireError
     from skillwire.folder.review import SkillReview
-    from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.which import Resolution

@@ -32,7 +32,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.executions.callable_skill import InputRules, OutputRules
-from skillwire.model.execution import CallRecord, ExecutionStatus, Priority, RemoteExecution
+from skillwire.model.execution import ExecutionStatus, Priority
+from skillwire.model.remote_execution import CallRecord, RemoteExecution
 from skillwire.model.skill import Finding
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.skill_sharing.calls import (

@@ -22,8 +22,9 @@ from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, run
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
-from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
+from skillwire.model.execution import ExecutionStatus
 from skillwire.model.ref import BLOB, SkillRef
+from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunError

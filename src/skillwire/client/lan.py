@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import DiscoverOptions, Names
     from skillwire.client.session import ClientSession
-    from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.ref import SkillRef
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.sources.lan import Providers

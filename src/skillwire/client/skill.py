@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
-    from skillwire.model.execution import RemoteExecution
     from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.wire.exchange import Flow

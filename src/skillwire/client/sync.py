@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from skillwire.client.watch import CallWatch
     from skillwire.errors import SkillwireError
     from skillwire.folder.review import SkillReview
-    from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import SkillRef
+    from skillwire.model.remote_execution import RemoteExecution
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison

@@ -26,7 +26,8 @@ from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, in_seconds
-from skillwire.model.execution import CallRecord, ExecutionStatus, RemoteExecution, RemoteFailure
+from skillwire.model.execution import ExecutionStatus
+from skillwire.model.remote_execution import CallRecord, RemoteExecution, RemoteFailure
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skill_sharing.calls import Answer, cancel, fetch_result, fetch_status, status_headers, submit
 from skillwire.protocols.skill_sharing.messages import InvocationEndpoint, InvocationResponse

@@ -7,7 +7,7 @@ import pytest
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.calls import FileCalls
 from skillwire.cli.main import run
-from skillwire.model.execution import CallRecord
+from skillwire.model.remote_execution import CallRecord
 
 
 @pytest.fixture(autouse=True)

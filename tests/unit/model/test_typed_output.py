@@ -10,7 +10,8 @@ import pytest
 
 from skillwire import AsyncClient, Client
 from skillwire.errors import PendingError, UsageError, ValidationError
-from skillwire.model.execution import ExecutionStatus, RemoteExecution
+from skillwire.model.execution import ExecutionStatus
+from skillwire.model.remote_execution import RemoteExecution
 
 
 @dataclass

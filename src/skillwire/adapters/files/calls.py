@@ -24,7 +24,7 @@ from typing import Any, Final
 from skillwire import limits
 from skillwire.adapters.files.atomic import damaged, locked, read_state, release_lock, take_lock, write_atomically
 from skillwire.errors import ConflictError
-from skillwire.model.execution import CallRecord
+from skillwire.model.remote_execution import CallRecord
 
 _CALLER_DIGITS: Final = 24
 _REQUIRED: Final = {"key": str, "reference": str, "skill_id": str, "url": str, "created": (int, float)}

@@ -8,7 +8,7 @@ import pytest
 from tests.support.eventually import PATIENCE
 
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.model.execution import CallRecord
+from skillwire.model.remote_execution import CallRecord
 
 URL = "https://example.com/call"
 

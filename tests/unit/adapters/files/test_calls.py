@@ -8,7 +8,7 @@ import pytest
 from skillwire import limits
 from skillwire.adapters.files.calls import FileCalls
 from skillwire.errors import DecodeError
-from skillwire.model.execution import CallRecord
+from skillwire.model.remote_execution import CallRecord
 
 URL = "https://example.com/call"
 

@@ -138,6 +138,7 @@ class ConsolePages:
         self._clock = clock
         self._callers = CallerNames(authentication.tokens)
         self._streams = PageStreams(service.changes.beyond)
+        self._visitor_streams = PageStreams(service.changes.beyond)  # visitors take no stream from a person
         self._lan = lan
         self._dht = dht
         self._has_network = lan is not None or dht is not None
@@ -146,17 +147,17 @@ class ConsolePages:
 
     def close(self) -> None:
         """End the streams of live pages, which would otherwise delay the end of the server."""
-        self._streams.close()
-        self._lan_streams.close()
+        for streams in (self._streams, self._visitor_streams, self._lan_streams):
+            streams.close()
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
         request = await read_console_request(context, self.sessions, self._base_url, has_lan=self._has_network)
         execution_id = context.parameters.get("id") or context.path.rpartition("/")[2]
-        if request.session is None and page in _FOLLOWED and await self._is_open(request, execution_id):
+        is_followed = request.session is None and page in _FOLLOWED and await self._is_open(request, execution_id)
+        if is_followed:
             request = replace(request, frame=request.frame._replace(person=ANYONE))
-            await getattr(self, page)(request, execution_id)
-        elif request.session is None and page not in _PUBLIC:
+        if request.session is None and page not in _PUBLIC and not is_followed:
             if request.path.endswith("/live"):
                 await request.show_notice("gone", HTTPStatus.FORBIDDEN)
             else:
@@ -192,7 +193,8 @@ class ConsolePages:
             """Whether the session is still valid, with the rights that the stream began with."""
             return await self.sessions.find(request.scope) == request.session
 
-        await (streams or self._streams).serve(make_part, is_valid, request.receive, request.send)
+        streams = streams or (self._streams if request.session else self._visitor_streams)
+        await streams.serve(make_part, is_valid, request.receive, request.send)
 
     # --- signing in and out
 
@@ -429,14 +431,15 @@ class ConsolePages:
         filters = read_task_filters(request.scope["query_string"])
         most = limits.CONSOLE_TASKS_SEARCHED if any(filters) else limits.CONSOLE_TASKS
         active = await self._service.ledger.tasks(request.worker, whose, limit=most)
-        found = FoundExecutions(filters.pass_on(active.tasks)[: limits.CONSOLE_TASKS])
+        found = FoundExecutions(active.tasks)
         if tray == "ended":
             query = ExecutionQuery(statuses=FINAL, executor="human", limit=limits.CONSOLE_EXECUTIONS, after=after)
             try:
                 found = await self._service.ledger.search(query)
             except UsageError:  # an invalid cursor
                 found = await self._service.ledger.search(query._replace(after=None))
-            found = found._replace(executions=filters.pass_on(found.executions))
+        passed = await asyncio.to_thread(filters.pass_on, found.executions)
+        found = found._replace(executions=passed[: limits.CONSOLE_TASKS])
         names, now = await self._callers.names([task.caller for task in found.executions]), self._clock()
         listed = TaskList(tray, found.executions, active.counts, names, now, found.after, after is None)
         return listed._replace(filters=filters)

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from tests.support.publishing import write_skill
@@ -43,6 +45,9 @@ def test_a_colleague_pastes_the_line_and_compares_the_words(place):
         assert "█▀▀▀▀▀█" in text or "▄▄▄▄▄" in text  # a corner of the code
         [line] = re.findall(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", text)
         [words] = re.findall(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)
+        absent = line.split()[2].partition("/notes@")[0] + "/.well-known/agent-skills/sha256/0.tar.gz"
+        with pytest.raises(HTTPError):  # it is no download, so the first download is still to come
+            urlopen(absent)
         wrong = add(place, line[:-1] + ("0" if line[-1] != "0" else "1"), "--yes")
         assert "error[VERSION_NOT_FOUND]" in wrong.stderr
         done = add(place, line, "--yes")

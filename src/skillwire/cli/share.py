@@ -70,7 +70,7 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
         name, digest = _build(folder, site, base)
         _announce(output, base, name, digest, is_local=ip_address(listener.getsockname()[0]).is_loopback)
         stopped, downloaded = asyncio.Event(), asyncio.Event()
-        serving = _serve(output, site, listener, stopped, downloaded if once else None, seconds=seconds)
+        serving = _serve(output, site, digest, listener, stopped, downloaded if once else None, seconds=seconds)
         asyncio.run(run_until_stopped(serving, stopped))
     if not (output.as_json or output.quiet):
         print_end("stopped")
@@ -141,6 +141,7 @@ def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bo
 async def _serve(
     output: Output,
     site: str,
+    digest: str,
     listener: socket.socket,
     stopped: asyncio.Event,
     downloaded: asyncio.Event | None,
@@ -154,10 +155,11 @@ async def _serve(
     from starlette.staticfiles import StaticFiles  # noqa: PLC0415  # same
 
     files = Starlette(routes=[Mount("/", StaticFiles(directory=site))])
+    artifact = f"{WELL_KNOWN}/{digest.replace(':', '/')}."
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await files(scope, receive, send)
-        if scope["method"] == "GET" and scope["path"].startswith(f"{WELL_KNOWN}/sha256/"):
+        if scope["method"] == "GET" and scope["path"].startswith(artifact):
             output.note(success("downloaded "), dim(f"by {(scope.get('client') or ('?',))[0]}"))
             if downloaded is not None:
                 downloaded.set()

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from skillwire import limits
-from skillwire.model.execution import RemoteExecution
+from skillwire.model.remote_execution import RemoteExecution
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _WatchFlows:
     ) -> None:
         self.execution: RemoteExecution | None = None
         self._session = session
-        self._limit = TimeLimit(options.get("timeout", limits.CALL_WAIT_SECONDS))
+        self._limit = TimeLimit(limits.CALL_WAIT_SECONDS if (seconds := options.get("timeout")) is None else seconds)
         self._begin = session.call_reference(
             reference, inputs, options, use_unverified=use_unverified, is_followed=True
         )

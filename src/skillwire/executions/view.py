@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -68,8 +68,12 @@ def read_trace(text: str | None) -> TraceContext | None:
     return TraceContext(found["trace"], found["span"], flags is None or bool(int(flags, 16) & _SAMPLED))
 
 
+#: An instant in seconds since the epoch, until the year 9999.
+_Instant = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+
+
 class ListedExecution(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of a list of executions; instants in seconds since the epoch."""
+    """A line of a list of executions."""
 
     execution_id: str
     skill: str
@@ -77,16 +81,16 @@ class ListedExecution(msgspec.Struct, forbid_unknown_fields=True):
     status: ExecutionStatus
     executor: str
     caller: str
-    created: float
-    updated: float
-    completed: float | None
+    created: _Instant
+    updated: _Instant
+    completed: _Instant | None
 
 
 class ExecutionList(msgspec.Struct, forbid_unknown_fields=True):
     """The newest executions, and the number of all by status."""
 
-    at: float
-    counts: dict[str, int]
+    at: _Instant
+    counts: dict[ExecutionStatus, int]
     executions: list[ListedExecution]
 
 
@@ -96,7 +100,7 @@ def list_executions(
     """Return executions as a list for programs; inputs, outputs and failures are not in it."""
     fields = ListedExecution.__struct_fields__
     rows = [ListedExecution(**{name: getattr(one, name) for name in fields}) for one in executions]
-    return ExecutionList(now, {status.value: number for status, number in counts.items()}, rows)
+    return ExecutionList(now, dict(counts), rows)
 
 
 #: Stands for an output; no JSON text has it.

@@ -3,7 +3,8 @@
 Both start from the example: each input has the first of the ``examples`` in its schema (``example`` in ``skill.toml``),
 and a required one without an example or a default gets a value of its type, so each snippet is complete.
 
-Trust: the names and values of a skill become part of what people paste, so each is quoted for its language.
+Trust: the names and values of a skill become part of what people paste, so each is quoted for its language, and
+characters that a terminal or a reader would obey are escaped.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
         lines = [f"curl -sS -X {endpoint.method} {shlex.quote(endpoint.url)}"]
         lines += [f"-H {shlex.quote(f'{field}: {value}')}" for field, value in fields.items()]
         lines += [f"-H {credential}"] if needs_login else []
-        body = shlex.quote(json.dumps(request, ensure_ascii=False))
+        body = shlex.quote(_json_text(request))
         snippets.append(Snippet("curl", "curl", " \\\n  ".join([*lines, f"-d {body}"]), "with curl"))
     rows = "".join(f"    {key!r}: {value!r},\n" for key, value in inputs.items())
     written = repr(inputs) if len(repr(inputs)) < _WIDTH else f"{{\n{rows}}}"
@@ -119,15 +120,22 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
         server = f"claude mcp add --transport http {name} {address}/mcp"
         call = {"name": "call_skill", "arguments": {"name": name, "arguments": inputs}}
         snippets.append(Snippet("mcp", "MCP", server, "that adds the MCP server"))
-        snippets.append(Snippet("mcp-call", "MCP tool call", json.dumps(call, ensure_ascii=False, indent=2), "by MCP"))
+        snippets.append(Snippet("mcp-call", "MCP tool call", _json_text(call, indent=2), "by MCP"))
     return snippets
 
 
 def _pair(name: str, value: object, texts: frozenset[str]) -> str:
     """Return an input as ``skillwire call`` reads it."""
-    if name in texts and isinstance(value, str) and not value.startswith("@"):
+    if name in texts and isinstance(value, str) and value.isprintable() and not value.startswith("@"):
         return f"{name}={value}"
-    return f"{name}{':' if name in texts else ''}={json.dumps(value, ensure_ascii=False)}"
+    return f"{name}{':' if name in texts else ''}={_json_text(value)}"
+
+
+def _json_text(value: object, indent: int | None = None) -> str:
+    """Return readable JSON, all of it ASCII where a character would not be printed as it is."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    is_safe = all(one.isprintable() or one == "\n" for one in text)
+    return text if is_safe else json.dumps(value, indent=indent)
 
 
 def form_of_inputs(parameters: Iterable[ParameterDefinition]) -> tuple[Field, ...]:

@@ -217,14 +217,15 @@ class TaskFilters(NamedTuple):
     priority: str = ""
 
     def pass_on(self, tasks: Sequence[Execution]) -> tuple[Execution, ...]:
-        """Return the tasks that have the priority, and all of the words."""
+        """Return the tasks that have the priority, and all of the words; for a thread."""
         wanted = self.words.lower().split()
-        return tuple(
-            one
-            for one in tasks
-            if self.priority in {"", one.priority.value}
-            and all(word in f"{read_task(one).title} {one.skill} {one.caller_id}".lower() for word in wanted)
-        )
+
+        def has_words(task: Execution) -> bool:
+            text = f"{read_task(task).title} {task.skill} {task.caller_id}".lower()
+            return all(word in text for word in wanted)
+
+        chosen = (one for one in tasks if self.priority in {"", one.priority.value})
+        return tuple(one for one in chosen if not wanted or has_words(one))
 
 
 def read_task_filters(query_string: bytes) -> TaskFilters:

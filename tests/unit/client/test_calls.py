@@ -970,9 +970,11 @@ class TestWatching:
         running = told("running", headers={"etag": '"1"'})
         place.accepts(ACCEPTED, running, http("", 304), told("completed"))
         place.publisher.reply("GET", RESULT, told("completed", output={"high": 31}))
-        events = list(place.client.watch(NAME, {"city": "Bern"}))
+        events = list(place.client.watch(NAME, {"city": "Bern"}, timeout=None))
         assert kinds(events) == ["accepted", "waiting", "running", "waiting", "completed"]
         assert events[-1].execution.check().output == {"high": 31}
+        waits = [one.headers.get("Prefer") for one in place.publisher.requests if "exec-1" in one.url]
+        assert {one for one in waits if one} == {"wait=30"}
 
     def test_closing_stops_asking_and_says_that_the_execution_goes_on(self, place):
         place.accepts(RUNNING)

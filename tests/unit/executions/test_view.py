@@ -1,9 +1,10 @@
 """What logs and traces are told of an execution, and of a trace."""
 
+import msgspec
 import pytest
 
 from skillwire.executions.accept import new_execution_id
-from skillwire.executions.view import TraceContext, read_trace, without_ids
+from skillwire.executions.view import ExecutionList, TraceContext, read_trace, without_ids
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -40,3 +41,9 @@ def test_what_is_no_id_stays(text):
 )
 def test_a_trace_is_read_in_each_of_its_forms(text, expected):
     assert read_trace(text) == expected
+
+
+@pytest.mark.parametrize("answer", [{"at": 1e300}, {"at": -1.0}, {"counts": {"\x1b[2J": 1}}])
+def test_a_list_from_a_server_has_real_instants_and_known_statuses(answer):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"at": 1.0, "counts": {"failed": 1}, "executions": [], **answer}, ExecutionList)

@@ -144,3 +144,26 @@ async def test_an_absent_skill_proposes_similar_names_and_none_that_is_hidden(br
         assert answer.status == 404
         assert re.findall(r'<a href="[./]*skills/[a-z-]+">([a-z-]+)</a>', page) == near
         assert "plans" not in page
+
+
+async def test_the_output_of_a_call_that_failed_is_answered_as_absent(browser, executor):
+    executor.script = lambda _: failing(message="no city")
+    sent = await run(browser, name="Bob", times="2")
+    execution = sent.fields["location"].partition("=")[2].partition("#")[0]
+    answer = await browser.get(f"/executions/{execution}/output.json", HERE)
+    assert answer.status == 404
+    assert "text/html" in answer.fields["content-type"]
+
+
+async def test_control_characters_of_an_example_are_escaped_in_what_people_paste(serving, tmp_path):
+    hostile = r'example = "a\u001b[201~\ntouch x\n\u009b\u202e"'
+    for name, kind in (("texts", "string"), ("lists", "array")):
+        example = hostile if kind == "string" else hostile.replace('"a', '["a').replace('e"', 'e"]')
+        write_action(tmp_path / "skills", name, tables=f'[inputs.one]\ntype = "{kind}"\n{example}\n')
+    browser = Browser((await serving()).application)
+    for name in ("texts", "lists"):
+        page = unescape((await browser.get(f"/skills/{name}/call", HERE)).body.decode())
+        copied = re.findall(r'<code>(.*?)</code></pre><button type="button" data-copy="snippet-', page, re.DOTALL)
+        assert len(copied) >= 4
+        assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", "".join(copied))
+        assert "touch x\n" not in "".join(copied)

@@ -103,6 +103,7 @@ _LIKE: Final = "SELECT term FROM vocabulary WHERE term BETWEEN ? AND ? AND lengt
 #: How many words, or names, are compared; how similar a proposed one is, and one that replaced a word in a search.
 _COMPARED: Final = 10_000
 _SIMILAR: Final = 0.7
+_CORRECTED: Final = 4  # words of a query; each takes some 50 ms with 10,000 skills
 _REPLACED: Final = 0.6
 _LOOKS: Final = 500  # instructions of SQLite's machine between two looks at the clock: some 20 µs
 #: Of so many hits, putting them in order and counting takes less than a millisecond.
@@ -303,7 +304,7 @@ class RevisionSearch:
         check_query(SearchQuery(text))
         words = telling_words(read_words(text))
         similar: dict[str, None] = {}
-        for word in words.words:
+        for word in words.words[:_CORRECTED]:
             for term in self.readers[0].similar(word):
                 first = self.search(SearchQuery(term, limit=1, counted=False)).names  # the index may hold others' words
                 pieces = chain(*chain(*(one.values() for one in self.explain(term, first).matches.values())))

@@ -47,7 +47,7 @@ def test_a_colleague_pastes_the_line_and_compares_the_words(place):
         [words] = re.findall(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)
         absent = line.split()[2].partition("/notes@")[0] + "/.well-known/agent-skills/sha256/0.tar.gz"
         with pytest.raises(HTTPError):  # it is no download, so the first download is still to come
-            urlopen(absent)
+            urlopen(absent)  # noqa: S310  # a server of this test
         wrong = add(place, line[:-1] + ("0" if line[-1] != "0" else "1"), "--yes")
         assert "error[VERSION_NOT_FOUND]" in wrong.stderr
         done = add(place, line, "--yes")

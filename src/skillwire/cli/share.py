@@ -69,8 +69,8 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
         base = f"http://{host_and_port(*listener.getsockname()[:2])}"
         name, digest = _build(folder, site, base)
         _announce(output, base, name, digest, is_local=ip_address(listener.getsockname()[0]).is_loopback)
-        stopped, downloaded = asyncio.Event(), asyncio.Event()
-        serving = _serve(output, site, digest, listener, stopped, downloaded if once else None, seconds=seconds)
+        stopped = asyncio.Event()
+        serving = _serve(output, site, digest, listener, stopped, once=once, seconds=seconds)
         asyncio.run(run_until_stopped(serving, stopped))
     if not (output.as_json or output.quiet):
         print_end("stopped")
@@ -144,11 +144,11 @@ async def _serve(
     digest: str,
     listener: socket.socket,
     stopped: asyncio.Event,
-    downloaded: asyncio.Event | None,
     *,
+    once: bool,
     seconds: float | None,
 ) -> None:
-    """Serve the folder until ``stopped``, for ``seconds``, or until ``downloaded``."""
+    """Serve the folder until ``stopped``, for ``seconds``, or until the artifact was downloaded ``once``."""
     import uvicorn  # noqa: PLC0415  # --help does without
     from starlette.applications import Starlette  # noqa: PLC0415  # same
     from starlette.routing import Mount  # noqa: PLC0415  # same
@@ -161,8 +161,8 @@ async def _serve(
         await files(scope, receive, send)
         if scope["method"] == "GET" and scope["path"].startswith(artifact):
             output.note(success("downloaded "), dim(f"by {(scope.get('client') or ('?',))[0]}"))
-            if downloaded is not None:
-                downloaded.set()
+            if once:
+                stopped.set()
 
     config = uvicorn.Config(
         application,
@@ -176,9 +176,8 @@ async def _serve(
     server = uvicorn.Server(config)
     server.capture_signals = nullcontext  # type: ignore[method-assign,assignment]  # run_until_stopped has them
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    ends = [asyncio.create_task(event.wait()) for event in (stopped, downloaded) if event is not None]
-    await asyncio.wait([serving, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    end = asyncio.create_task(stopped.wait())
+    await asyncio.wait([serving, end], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
     await serving
-    for end in ends:
-        end.cancel()
+    end.cancel()

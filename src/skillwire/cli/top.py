@@ -7,12 +7,9 @@ The executions are those in the state directory of this machine, or with URL tho
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import termios
 import time
-import tty
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +20,7 @@ from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
 from skillwire.cli.lan_view import Screen, ago, lan_object, picture
 from skillwire.cli.options import Duration, shortened, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
+from skillwire.cli.picker import MOVES, read_keys, single_keys
 from skillwire.errors import SkillwireError, one_line
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 _STATUS: Final[Mapping[str, Callable[[object], Part]]] = {
     "accepted": dim, "running": bold, "completed": success, "failed": failure, "timeout": warning,
 }  # fmt: skip
-_KEYS: Final = {"k": -1, "\x1b[A": -1, "\x1bOA": -1, "j": 1, "\x1b[B": 1, "\x1bOB": 1}
 _SHORT: Final = len("exec-") + 12
 _LAN_SHARE: Final = 2  # the local network gets at most this part of the lines
 
@@ -152,10 +149,11 @@ class _View:
         built: Mapping[str, Any] = msgspec.to_builtins(list_executions(found, await ledger.count(), time.time()))
         return built
 
-    def _press(self, keys: str, pressed: asyncio.Event) -> None:
-        if keys in {"q", "\x1b", ""}:
+    def _press(self, keys: Sequence[str], pressed: asyncio.Event) -> None:
+        if not {"q", "\x1b", ""}.isdisjoint(keys):
             self.stopped.set()
-        self._first = max(0, min(self._first + _KEYS.get(keys, 0), len(self._listed["executions"]) - 1))
+        moved = self._first + sum(MOVES.get(key, 0) for key in keys)
+        self._first = max(0, min(moved, len(self._listed["executions"]) - 1))
         pressed.set()
 
     def _counts(self) -> list[Part]:
@@ -183,7 +181,7 @@ class _View:
              for part in (cell, " " * (max(width - len(_text(cell)), 0) + 2))]
             for row in rows[self._first : self._first + room]
         ]  # fmt: skip
-        lines = [self._counts(), *(_cut(line, columns) for line in shown)]
+        lines = [_cut(self._counts(), columns), *(_cut(line, columns) for line in shown)]
         lines += network[: height - len(foot) - len(lines)]
         return [*lines, *([[]] * (height - len(foot) - len(lines))), *foot][:height]
 
@@ -204,17 +202,15 @@ def _cut(line: list[Part], columns: int) -> list[Part]:
 
 
 @contextmanager
-def _keys(press: Callable[[str], None]) -> Iterator[None]:
-    """Pass each key that is pressed to ``press``, without the return key and without showing it."""
+def _keys(press: Callable[[Sequence[str]], None]) -> Iterator[None]:
+    """Pass the keys that are pressed to ``press``."""
     if not sys.stdin.isatty():
         yield
         return
-    terminal, loop = sys.stdin.fileno(), asyncio.get_running_loop()
-    before = termios.tcgetattr(terminal)
-    tty.setcbreak(terminal)
-    loop.add_reader(terminal, lambda: press(os.read(terminal, 64).decode(errors="replace")))
-    try:
-        yield
-    finally:
-        loop.remove_reader(terminal)
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+    loop = asyncio.get_running_loop()
+    with single_keys() as terminal:
+        loop.add_reader(terminal, lambda: press(read_keys(terminal)))
+        try:
+            yield
+        finally:
+            loop.remove_reader(terminal)

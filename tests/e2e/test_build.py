@@ -452,3 +452,26 @@ def test_pages_are_made_again_when_what_they_are_made_of_changed(skills, tmp_pat
     manifest.write_text(re.sub(r"(?m)^pages\t\w+", "pages\tolder", manifest.read_text()))
     report = build(skills, "-o", site, home=tmp_path / "home")
     assert (report["read"], report["unchanged"]) == (2, 0)
+
+
+def test_pages_show_the_site_of_a_configuration_and_are_made_again_when_it_changes(skills, tmp_path):
+    settled()
+    site, config, home = tmp_path / "site", tmp_path / "server.toml", tmp_path / "home"
+    picture = b"\x89PNG\r\n\x1a\n-logo"
+    (tmp_path / "logo.png").write_bytes(picture)
+    table = '[site]\ntitle = "A <b> C"\nintro = "**Ours**"\nlogo = "logo.png"\ncontact = "a@example.com"\n'
+    config.write_text(table + 'featured = ["tools", "absent"]\n')
+    build(skills, "-o", site, "--config", config, home=home)
+    first, tools = (site / "index.html").read_text(), (site / "skills" / "tools.html").read_text()
+    assert "<h1>A &lt;b&gt; C</h1>" in first
+    assert "<strong>Ours</strong>" in first
+    assert '<h2 id="featured">Featured</h2>\n<ul>\n<li><a href="./skills/tools.html">tools</a>' in first
+    (name,) = re.findall(r'src="./(assets/logo\.[0-9a-f]{16}\.png)"', first)
+    assert (site / name).read_bytes() == picture
+    assert f'src="../{name}"' in tools
+    assert '<a href="mailto:a@example.com">' in tools
+    settled()
+    assert build(skills, "-o", site, "--config", config, home=home)["unchanged"] == 2
+    assert build(skills, "-o", site, home=home)["read"] == 2
+    assert not (site / name).exists()
+    assert "A &lt;b&gt; C" not in (site / "skills" / "tools.html").read_text()

@@ -56,6 +56,12 @@ _NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or writ
     help="Also write the index in this format; repeatable.",
 )
 @click.option("--pages/--no-pages", default=True, help="Write pages for people.  [default: --pages]")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Server configuration whose [site] the pages show.",
+)
 @click.option("--skip-broken", is_flag=True, help="Publish the other skills when some cannot be published.")
 @click.option(
     "--force", is_flag=True, help="Build into a folder that contains other files, and overwrite conflicting ones."
@@ -99,9 +105,12 @@ def command(
         listings=site_files(bridges, publisher, base_url),
     )
     if options["pages"]:
+        from skillwire.model.branding import PLAIN  # noqa: PLC0415  # same
+        from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # same
         from skillwire.web.static_pages import with_pages  # noqa: PLC0415  # same
 
-        site_options = with_pages(site_options)
+        config = options["config"]
+        site_options = with_pages(site_options, load_configuration(Path(config)).site if config else PLAIN)
     build = SiteBuild(site_options)
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.

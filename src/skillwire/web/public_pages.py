@@ -36,6 +36,7 @@ from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skillwire.model.branding import Branding
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package
     from skillwire.model.skill import Skill, SkillFile
@@ -142,14 +143,7 @@ def list_page(
         "problem": found.problem,
         "next": query_url(query, after=found.page.next) if found.page.next else None,
         "first": query_url(query),
-        "featured": [
-            (f"packages/{name}" if "/" in name else f"skills/{name}", name, skills[name].description)
-            for name in frame.brand.featured
-            if name in skills
-        ]
-        if not (query.text or query.facets or query.after or query.order)
-        else [],
-        "intro": _intro(frame.brand.intro),
+        **site_values(frame.brand, skills, is_first=not (query.text or query.facets or query.after or query.order)),
         "host": short_address(frame.address).removeprefix("http://"),
     }
     return render("hits.html" if part else "list.html", frame, values)
@@ -177,6 +171,16 @@ def hit(
         "access": package.access.value if package else Access.PUBLIC.value,
         "status": package.state.status.value if package else Status.ACTIVE.value,
     }
+
+
+def site_values(brand: Branding, skills: Mapping[str, Skill], *, is_first: bool) -> dict[str, Any]:
+    """Return what a list shows above the skills; the featured ones only on its first page."""
+    featured = [
+        (f"packages/{name}" if "/" in name else f"skills/{name}", name, skills[name].description)
+        for name in brand.featured
+        if is_first and name in skills
+    ]
+    return {"featured": featured, "intro": _intro(brand.intro)}
 
 
 @cache

@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.files.loading import SiteWriter
 from skillwire.model.access import Access
+from skillwire.model.branding import PLAIN, Branding, Logo
 from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
 from skillwire.web.assets import FOLDER, assets
 from skillwire.web.call_form import ShownCall, call_snippets, describe, other_endpoint
 from skillwire.web.environment import TEMPLATES, Frame, render
-from skillwire.web.public_pages import PARTS, UNKNOWN_SITE, SkillAddresses, file_page, hit, read_text, skill_page
+from skillwire.web.public_pages import (
+    PARTS,
+    UNKNOWN_SITE,
+    SkillAddresses,
+    file_page,
+    hit,
+    read_text,
+    site_values,
+    skill_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,47 +48,57 @@ _SKILLS: Final = 200
 _NOT_CALLED: Final = "This static site answers no calls. A server that publishes the skill takes these inputs."
 
 
-def with_pages(options: SiteOptions) -> SiteOptions:
-    """Return the options of a build that writes pages too."""
+def with_pages(options: SiteOptions, brand: Branding = PLAIN) -> SiteOptions:
+    """Return the options of a build that writes pages too, with the operator's ``brand``."""
 
     def listings(catalog: Catalog) -> Mapping[str, bytes]:
-        return {**options.listings(catalog), **list_pages(catalog, options.base_url)}
+        return {**options.listings(catalog), **list_pages(catalog, options.base_url, brand)}
 
-    writer, line = f"{__name__}:{page_writer.__name__}", partial(pages_line, base_url=options.base_url)
-    return replace(options, listings=listings, writer=writer, pages_line=line)
+    shown = brand.title, brand.contact, brand.logo.name if brand.logo else ""
+    return replace(
+        options,
+        listings=listings,
+        writer=f"{__name__}:{page_writer.__name__}",
+        arguments=shown,
+        pages_line=partial(pages_line, base_url=options.base_url, shown=shown),
+    )
 
 
-def page_writer(directory: str, base_url: str) -> SkillWriter:
-    """Return the writer of a skill's files and pages into the folder of a site."""
+def page_writer(directory: str, base_url: str, title: str, contact: str, logo: str) -> SkillWriter:
+    """Return the writer of a skill's files and pages into the folder of a site; ``logo`` is the picture's name."""
     write_skill = SiteWriter(directory, base_url)
+    frame = Frame(base_url, "../", brand=Branding(title, "", Logo(logo, "", b"") if logo else None, contact), end=END)
 
     def write(prepared: PreparedSkill) -> None:
         write_skill(prepared)
         if prepared.skill.access is Access.PUBLIC:
-            for path, html in _skill_pages(prepared, base_url):
+            for path, html in _skill_pages(prepared, frame):
                 write_skill.write(f"/{path}{END}", html.encode("utf-8", "replace"))
 
     return write
 
 
-def pages_line(skill: Skill, base_url: str) -> str:
+def pages_line(skill: Skill, base_url: str, shown: tuple[str, ...]) -> str:
     """Return the line of a skill's pages in the manifest: what all pages are made of, the name, and each page."""
     files = (f"/files/{file.path}{END}" for file in skill.files)
     return "\t".join(
-        ("pages", _source(base_url), skill.name, *(f"{end}{END}" for end in _ends(skill).values()), *files)
+        ("pages", _source(base_url, shown), skill.name, *(f"{end}{END}" for end in _ends(skill).values()), *files)
     )
 
 
-def list_pages(catalog: Catalog, base_url: str) -> dict[str, bytes]:
-    """Return the pages of the list and the assets of all pages, by their paths in the site."""
-    skills, frame = list(catalog.skills.values()), Frame(base_url, "./", end=END)
+def list_pages(catalog: Catalog, base_url: str, brand: Branding) -> dict[str, bytes]:
+    """Return the pages of the list, the assets of all pages and the logo, by their paths in the site."""
+    skills, frame = list(catalog.skills.values()), Frame(base_url, "./", brand=brand, end=END)
     found = {f"{FOLDER}/{one.name}": one.bodies["identity"] for one in assets().values()}
+    if brand.logo:
+        found[f"{FOLDER}/{brand.logo.name}"] = brand.logo.content
     for begin in range(0, len(skills) or 1, _SKILLS):
         number = begin // _SKILLS + 1
         hits = [hit(skill) for skill in skills[begin : begin + _SKILLS]]
         values = {
             "hits": [{**one, "url": f"{one['url']}{END}"} for one in hits],
             "all": len(skills),
+            **site_values(brand, catalog.skills, is_first=not begin),
             "previous": _list_page(number - 1) if begin else "",
             "next": _list_page(number + 1) if begin + _SKILLS < len(skills) else "",
         }
@@ -97,26 +117,25 @@ def _ends(skill: Skill) -> dict[Part, str]:
 
 
 @cache
-def _source(base_url: str) -> str:
+def _source(base_url: str, shown: tuple[str, ...]) -> str:
     """Return a digest of what all pages are made of."""
-    digest = hashlib.sha256(f"{VERSION}\0{base_url}\0{'/'.join(assets())}".encode())
+    digest = hashlib.sha256("\0".join((VERSION, base_url, *shown, *assets())).encode())
     for path in sorted(TEMPLATES.iterdir()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _skill_pages(prepared: PreparedSkill, base_url: str) -> Iterator[tuple[str, str]]:
+def _skill_pages(prepared: PreparedSkill, frame: Frame) -> Iterator[tuple[str, str]]:
     """Yield the path of each page of a skill, without its ending, and its HTML."""
-    skill = prepared.skill
+    skill, site = prepared.skill, frame.address or UNKNOWN_SITE
     read = {file.digest: bytes(held.content) for file, held in zip(skill.files, prepared.files, strict=True)}.get
-    frame = Frame(base_url, "../", end=END)
     addresses = SkillAddresses.of(skill, frame)
     text = read_text(skill, addresses, read, END)
     for part, end in _ends(skill).items():
         call: CallPart = None
         if part == "call":
-            descriptor = describe(skill, base_url or UNKNOWN_SITE, read)
-            snippets = call_snippets(skill.name, descriptor, base_url or UNKNOWN_SITE, has_mcp=False)
+            descriptor = describe(skill, site, read)
+            snippets = call_snippets(skill.name, descriptor, site, has_mcp=False)
             call = (
                 ShownCall(refusal=_NOT_CALLED if skill.action else other_endpoint(descriptor)),
                 snippets,

@@ -1,5 +1,6 @@
 """``share``: a colleague installs exactly what is shared, and both sides show the same six words."""
 
+import json
 import re
 import subprocess
 import sys
@@ -77,3 +78,16 @@ def test_what_cannot_be_shared_is_refused(place, make, said):
     )
     assert said in done.stderr
     assert done.returncode in {1, 2, 3}
+
+
+def test_the_line_names_an_address_that_a_colleague_can_reach(place):
+    done = subprocess.run(
+        [PROGRAM, "share", "skills/notes", "--host", "0.0.0.0", "--for", "0.1s", "--json"],  # noqa: S104  # all of ours
+        cwd=place,
+        env=environment(place, "me"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "//0.0.0.0" not in json.loads(done.stdout)["add"]

@@ -92,6 +92,8 @@ def install(
     """
     if bool(folders) == (server is not None):
         raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix="Give FOLDER, or --server URL.")
+    if any("\udc80" <= character <= "\udcff" for character in "".join(folders)):
+        raise UsageError("USAGE", "the path of a folder is not UTF-8, as configurations are", fix="Rename the folder.")
     if server is not None:
         from skillwire.client.mcp_relay import endpoint_of  # noqa: PLC0415  # loads msgspec
 
@@ -344,7 +346,7 @@ def _inserted(text: str, at: int, key: str, value: Any) -> str:
 
 
 def _removed(text: str, at: int, key: str) -> str:
-    """Return the text without a member of the object at ``at``: what :func:`_inserted` undone."""
+    """Return the text without a member of the object at ``at``: the reverse of :func:`_inserted`."""
     plain = _plain(text)
     members, close = _members(_strict(plain), at)
     number = next(number for number, one in enumerate(members) if one.key == key)

@@ -2,7 +2,7 @@
 
 The server has the files of a static build and nothing else: no database, no calls, no pages of other skills. The line
 to paste names the artifact by its digest, so that no other bytes can be installed with it. Both sides show six words of
-that digest: who got the line over an untrusted channel compares them.
+that digest; compare them where the channel of the line is untrusted.
 """
 
 from __future__ import annotations
@@ -66,9 +66,11 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
 
     address = host or _own_address()
     with TemporaryDirectory(prefix="skillwire-share-") as site, listen(address, port) as listener:
-        base = f"http://{host_and_port(*listener.getsockname()[:2])}"
+        bound, number = listener.getsockname()[:2]
+        reached = _own_address() if ip_address(bound).is_unspecified else bound
+        base = f"http://{host_and_port(reached, number)}"
         name, digest = _build(folder, site, base)
-        _announce(output, base, name, digest, is_local=ip_address(listener.getsockname()[0]).is_loopback)
+        _announce(output, base, name, digest, is_local=ip_address(reached).is_loopback)
         stopped = asyncio.Event()
         serving = _serve(output, site, digest, listener, stopped, once=once, seconds=seconds)
         asyncio.run(run_until_stopped(serving, stopped))

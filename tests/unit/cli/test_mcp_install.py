@@ -135,3 +135,10 @@ def test_a_variable_is_passed_on_by_its_name(project, options, written, monkeypa
     assert '"https://example.com/mcp"' in file.read_text()
     assert "sw_secret" not in file.read_text()
     assert run(["mcp", "install", "--server", "example.com", *options, "--env", "API_KEY=sw_secret"]) == 2
+
+
+def test_a_folder_whose_path_is_not_utf_8_is_refused(project, capsys):
+    (project / "caf\udce9").mkdir()
+    assert run(["mcp", "install", "caf\udce9", "--client", "claude-code"]) == 2
+    assert "is not UTF-8" in capsys.readouterr().err
+    assert not (project / ".mcp.json").exists()

@@ -87,9 +87,8 @@ def command(
     """Report every problem of skills: its location, its cause and its fix.
 
     PATH is a skill's folder or its SKILL.md, a folder of skills, a built site, or an index.json; by default it is the
-    current folder. Errors come first; the
-    text report prints the first warnings and counts the others by code. Nothing is fetched, and nothing is run. Exits
-    with 1 when a finding is an error.
+    current folder. Errors come first; the text report prints the first warnings and counts the others by code. Nothing
+    is fetched or run. Exits with 1 when a finding is an error.
 
     --fix repairs the name that is not the folder's, values that need quotes, commas between allowed tools, a byte order
     mark, and a script's line ends and executable bit. It never changes the text below a frontmatter.

@@ -1,8 +1,8 @@
-"""The page that calls a skill: its form, what comes of a call, and why a caller may not make one.
+"""The page that calls a skill: its form, the execution of a call, or the reason why the caller may not call it.
 
-A form's call goes the way of any other call: the caller's view, grants, limits, and the rule for pages. The caller is
-the person of the session, else an anonymous client, whose executions anyone follows that knows the ID. The form works
-without a script: the page waits a moment for the result, and shows the execution as it is then.
+The caller's view, grants, limits and the rule for pages apply as to any other call. The caller is the person of the
+session, else an anonymous client; a client that knows the ID of an anonymous execution may follow it. The form works
+without a script: the page waits a moment for the result, and shows the execution in its state then.
 
 Trust: everything in a request is untrusted; a form is accepted as :mod:`skillwire.server.console_request` accepts it.
 """
@@ -108,14 +108,19 @@ class CallPages:
                 shown = await self._with_run(shown, execution, request.frame)
             typed = typed_values(fields, inputs)
             shown = shown._replace(form=[form_input(index, one, typed, ()) for index, one in enumerate(fields)])
-        snippets = call_snippets(skill.name, descriptor, context.site, has_mcp=self._has_mcp and bool(skill.action))
-        html = await asyncio.to_thread(render, (shown, snippets, descriptor.inputs), request.frame)
+        has_mcp = self._has_mcp and bool(skill.action)
+
+        def make() -> str:
+            snippets = call_snippets(skill.name, descriptor, context.site, has_mcp=has_mcp)
+            return render((shown, snippets, descriptor.inputs), request.frame)
+
+        html = await asyncio.to_thread(make)
         return Page(status, html, is_private=True)
 
     async def _check(
         self, context: RequestContext, skill: Skill, principal: Principal | None
     ) -> tuple[CallableSkill | None, ShownCall]:
-        """Return what the caller may call, or None with the reason."""
+        """Return the callable skill, or None with the reason why the caller may not call it."""
         revision = await context.find_revision(0)
         view = await self._parts.views.of(principal, revision) if revision else None
         known = view.usable.skills.get(skill.name) if view else None
@@ -132,7 +137,7 @@ class CallPages:
             )
 
     async def _begin(self, context: RequestContext, form: _Form, principal: Principal | None) -> Execution | ShownCall:
-        """Return the execution of a call; else what the page shows of the reason why there is none."""
+        """Return the execution of an accepted call; else the form with the reason."""
         inputs, errors = await asyncio.to_thread(read_inputs, form.fields, form.typed, form.called.inputs)
         shown = form.shown(errors)
         if errors:

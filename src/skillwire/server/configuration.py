@@ -66,7 +66,7 @@ class BridgeSettings(NamedTuple):
 
 
 class ConsoleRoles(NamedTuple):
-    """The table ``[console]``: who of the people that sign in at the issuer has which right."""
+    """The table ``[console]``: the rights of people who sign in at the issuer."""
 
     operators: frozenset[str] = frozenset()
     task_workers: frozenset[str] = frozenset()
@@ -411,7 +411,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
             "list of people who see and cancel every execution, and work the inbox: each a subject (`sub`) of the "
             "issuer, or `group:NAME`, of its claims `groups` and `roles`",
         ),
-        "task_workers": Key(_people, "the same of people who work the inbox"),
+        "task_workers": Key(_people, "list of people who work the inbox, in the same form"),
     },
     "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own
 }

@@ -229,7 +229,7 @@ class Executions:
             raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
 
     async def check(self, skill: Skill, principal: Principal | None, scope: Scope) -> CallableSkill:
-        """Return what a form on our page calls. Raises SkillwireError, ProblemError (503) where it may not."""
+        """Return the skill for a form on our page. Raises SkillwireError, ProblemError (503) for a refused call."""
         if principal is None:
             self._check_page(scope)
         return await self._route.check(skill, principal)

@@ -1,10 +1,10 @@
 """Signing in with OpenID Connect: to the console of any server, and on a registry to an account.
 
 The request to the identity provider has a state, a nonce and a PKCE verifier, which a signed cookie of this browser
-carries to the answer, so no other browser can finish it, and no page of another site begin it unseen. The ID token is
-verified as access tokens are (:mod:`skillwire.server.auth.oauth`). On a registry the person signs in as an account;
-elsewhere the session is the person's own, with the skills of ``[grants]``. ``[console]`` names who sees all executions
-and who works the inbox. Afterwards a person is only redirected to a page of ours.
+carries to the answer, so only this browser can finish it. The ID token is verified as access tokens are
+(:mod:`skillwire.server.auth.oauth`). On a registry the person signs in as an account; elsewhere the session is the
+person's own, with the skills of ``[grants]``. ``[console]`` lists operators and task workers. The browser is redirected
+only to a page of this site.
 
 Trust: everything in a request is untrusted, and so are the answers of the identity provider.
 """
@@ -90,7 +90,7 @@ class SignInPages:
             raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
         allowance = self._counted.take(caller_of(ANONYMOUS, context.address), context.clock())
         if not allowance.allowed:
-            raise ProblemError(too_many("sign-ins come too often", allowance))
+            raise ProblemError(too_many("too many sign-ins", allowance))
         try:
             url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
         except SkillwireError as error:
@@ -127,9 +127,10 @@ class SignInPages:
             )
             following = "/account/new"
         else:
-            linked = "No account is linked to you. An operator links one to"
-            opened = "This server opens nothing to you. Its operator adds to [console] or [grants]"
-            problem = f"{linked if self._accounts else opened} {person.subject} at {person.issuer}."
+            identity = f"{person.subject} at {person.issuer}"
+            linked = f"No account is linked to your identity. Ask an operator to link one to {identity}."
+            granted = f"You have no rights here. Ask the operator to add {identity} to [console] or [grants]."
+            problem = linked if self._accounts else granted
             await self._show_step(request, "failed", done, problem=problem)
             return
         # A browser that comes from another site sends no strict cookie, so the page leads on by itself. The second
@@ -138,7 +139,7 @@ class SignInPages:
         await request.show(html, HTTPStatus.OK, {**cookie, "set-cookie": done["Set-Cookie"]})
 
     async def make_account(self, request: ConsoleRequest, context: RequestContext) -> None:
-        """Make the account of a person who has signed in at the identity provider, and begin a session."""
+        """Make the account of an authenticated person, and begin a session."""
         carried = self._sessions.unseal("-person", request.scope)
         if carried is None or self._accounts is None:
             await request.redirect("/login")
@@ -157,7 +158,7 @@ class SignInPages:
         await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
 
     async def _token_of(self, found: SignedIn, scopes: frozenset[str], context: RequestContext) -> Token | None:
-        """Return the token of a new session; None for a person whom nothing is opened to yet."""
+        """Return the token of a new session; None for a person without an account or rights."""
         if self._accounts is not None:
             return await self._accounts.sign_in(found.person, context.address, request_id_of(context), scopes)
         skills = self._configuration.grants.subjects.get(found.person.subject, frozenset())

@@ -149,7 +149,7 @@ def form_of_inputs(parameters: Iterable[ParameterDefinition]) -> tuple[Field, ..
 
 
 def typed_values(fields: Sequence[Field], inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a person types into each field for ``inputs``; for an input that is not among them its default."""
+    """Return the text of each field for ``inputs``; a missing input has its default."""
     typed = {}
     for field in fields:
         value: Any = inputs

@@ -93,7 +93,7 @@ def find_skills(search: SkillSearch, query: SearchQuery, values: Mapping[str, Ma
 
 
 def find_near(search: SkillSearch, name: str) -> list[str]:
-    """Return names of skills that a reader who asked for ``name`` may have meant."""
+    """Return names of skills that resemble ``name``."""
     try:
         found = search.search(SearchQuery(name, limit=_NEAR, counted=False)).names
         return list(dict.fromkeys((*search.suggest(name), *found)))[: 2 * _NEAR]
@@ -202,7 +202,7 @@ def _marked(pieces: Sequence[tuple[str, bool]]) -> Markup:
 
 
 def _respelt(text: str, word: str, near: str) -> str:
-    """Return a query with a word replaced, wherever it stands."""
+    """Return a query with each occurrence of a word replaced."""
     return re.sub(rf"(?i)\b{re.escape(word)}\b", lambda _: near, text)
 
 

@@ -250,7 +250,7 @@ _GROUPS: Final = ("groups", "roles")
 
 
 class SignedIn(NamedTuple):
-    """A person whom the issuer has authenticated, a name for a first account, empty where none fits, and groups."""
+    """A person authenticated by the issuer, a name for a first account or an empty text, and groups."""
 
     person: Person
     proposed: str

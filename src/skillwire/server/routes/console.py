@@ -37,7 +37,7 @@ _PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "C
 _UNAUTHENTICATED: Final = Problem(
     401,
     "AUTH_REQUIRED",
-    "executions are listed for those who sign in, or show a key: an operator all, others their own",
+    "sign in or send a key: operators get all executions, others their own",
     fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
 )
 _LIST: Final = Operation(

@@ -310,7 +310,7 @@ class InvocationRoute:
         return await self._wait(await self._accept(match, callable_skill, request), request, "")
 
     async def check(self, skill: Skill, principal: Principal | None) -> CallableSkill:
-        """Return what is called. Raises ValidationError, TrustError, ProblemError (503) where it cannot be."""
+        """Return the callable skill. Raises ValidationError, TrustError, ProblemError (503) where it cannot be."""
         callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
         if callable_skill is None:
             raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")

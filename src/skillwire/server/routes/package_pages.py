@@ -151,7 +151,7 @@ class PackagePages(SkillPages):
         return _varying(await self.made(context, make), principal)
 
     async def _ranks(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what packages are sorted by, counted at most once a minute."""
+        """Return the values that sort packages, counted at most once a minute."""
         now = self._clock()
         if not self._ranked or now - self._ranked[0] > _RANKED_SECONDS:
             self._ranked = now, await self._store.rank()
@@ -193,7 +193,7 @@ class PackagePages(SkillPages):
     async def _rendering(
         self, context: RequestContext, principal: Principal, package: Package, version: PackageVersion
     ) -> Callable[..., str]:
-        """Return what makes a part of a package's page, in a thread."""
+        """Return a function for a thread that renders a part of a package's page."""
         refusal = ""
         try:
             await self._open(principal, package, version)

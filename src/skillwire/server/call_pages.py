@@ -38,7 +38,7 @@ from skillwire.web.call_form import (
 )
 from skillwire.web.environment import notice_page
 from skillwire.web.executions_page import ShownExecution, execution_page
-from skillwire.web.forms import form_input, is_at, read_typed
+from skillwire.web.forms import form_input, general_errors, read_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -179,6 +179,4 @@ class _Form(NamedTuple):
     def shown(self, errors: Sequence[Mapping[str, object]]) -> ShownCall:
         """Return the form with its errors, each at its field or above."""
         rows = [form_input(index, one, self.typed, errors) for index, one in enumerate(self.fields)]
-        others = [error for error in errors if not any(is_at(field, str(error["path"])) for field in self.fields)]
-        general = [f"{str(error['path']).removeprefix('/output')} {error['message']}.".lstrip() for error in others]
-        return ShownCall(rows, general=general)
+        return ShownCall(rows, general=general_errors(self.fields, errors))

@@ -20,7 +20,7 @@ from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
 from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, event_label, past, render
-from skillwire.web.forms import form_input, is_at
+from skillwire.web.forms import form_input, general_errors
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
 _EXECUTORS: Final = frozenset(get_args(ExecutorKind))
@@ -333,8 +333,6 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
     else:
         state = "mine" if execution.worker == shown.worker else "taken"
     claims = [event.at for event in execution.timeline if event.what == "claim"]
-    # An error that belongs to no field is shown above the form.
-    others = [error for error in shown.errors if not any(is_at(field, str(error["path"])) for field in fields)]
     values: dict[str, Any] = {
         "shown": shown,
         "execution": execution,
@@ -345,7 +343,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
         "claimed": max(claims, default=execution.updated),
         "is_urgent": is_urgent(execution, shown.now),
         "form": inputs if state == "mine" else (),
-        "general": [f"{error['path'].removeprefix('/output')} {error['message']}.".lstrip() for error in others],
+        "general": general_errors(fields, shown.errors),
         "wrong": [one for one in inputs if one["error"]],
         "now": shown.now,
     }

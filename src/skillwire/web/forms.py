@@ -45,7 +45,7 @@ def form_input(
     """
     value = (field.default or "") if typed is None else typed.get(field.name, "")
     choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
-    error = next((str(error["message"]) for error in errors if is_at(field, str(error["path"]))), "")
+    error = next((str(error["message"]) for error in errors if _is_at(field, str(error["path"]))), "")
     is_picked = field.kind == "date" and not choices and not error  # a picker would not show a wrong text
     continues_label = error.startswith(("is ", "must "))  # the label of the field is the subject of the sentence
     return {
@@ -65,9 +65,15 @@ def form_input(
     }
 
 
-def is_at(field: Field, path: str) -> bool:
+def _is_at(field: Field, path: str) -> bool:
     """Whether an error concerns a field: its value, or something within it."""
     return path == field.pointer or (path.startswith(f"{field.pointer}/") and field.kind in {"json", "lines"})
+
+
+def general_errors(fields: Sequence[Field], errors: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each error that belongs to no field; a page shows them above the form."""
+    others = [error for error in errors if not any(_is_at(field, str(error["path"])) for field in fields)]
+    return [f"{str(error['path']).removeprefix('/output')} {error['message']}.".lstrip() for error in others]
 
 
 def _widget(field: Field, choices: Sequence[tuple[str, str]]) -> str:

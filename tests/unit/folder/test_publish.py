@@ -191,3 +191,21 @@ def test_descriptor_of_an_inner_network_is_let_pass(write):
     endpoint = {"url": "http://10.0.0.7:8080/invoke", "method": "POST"}
     folder = write(**{"descriptor.json": json.dumps({**DESCRIPTOR, "endpoint": endpoint})})
     assert not check_folder(folder, judges=[lint_sharing]).findings
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('type = "integer"\nschema = { maximum = 14 }\nexample = 30', "30 is greater than the maximum of 14"),
+        ("example = 5", '5 is not of type "string"'),
+        ("example = 2026-01-01", "is no JSON value"),
+        ('type = "blob"\nexample = "report.pdf"', None),
+        ('schema = { enum = ["a", "b"] }\nexample = "b"', None),
+    ],
+)
+def test_an_example_that_does_not_fit_its_input_is_reported_at_its_line(write, lines, message):
+    manifest = f'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n[inputs.day]\n{lines}\n'
+    folder = write(**{"skill.toml": manifest, "main.py": "def main(args): ...\n"})
+    findings = [one for one in check_folder(folder, judges=[lint_sharing]).findings if one.level == "error"]
+    assert [one.message for one in findings] == ([f"inputs.day.example: {message}"] if message else [])
+    assert all(one.place.line == manifest.count("\n") and one.fix.startswith("Write an example") for one in findings)

@@ -23,11 +23,13 @@ from skillwire.folder.lint.documents import lint_executor
 from skillwire.folder.rules import Findings
 from skillwire.model.skill import is_sharing_id
 from skillwire.model.url import Url, parse_url
+from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skill_sharing.rules import check_version, find_violations
 from skillwire.protocols.skill_sharing.validation import (
     TYPES,
     Violation,
     find_unsafe_keywords,
+    judge_default,
     parse,
     pointer,
     shown,
@@ -206,6 +208,11 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
             place = toml_place(_text(content, _MANIFEST), path, str(content.place(_MANIFEST)))
             message = f"{'.'.join(path)}: {violation.path} {violation.message}"
             findings.add_error(ValidationError("FIELD", message, place=place))
+    for name, message in _misfits(content):
+        path = ("inputs", name, "example")
+        place = toml_place(_text(content, _MANIFEST), path, str(content.place(_MANIFEST)))
+        fix = "Write an example that fits the input's type and schema, or change these."
+        findings.add_error(ValidationError("FIELD", f"{'.'.join(path)}: {message}", place=place, fix=fix))
     if content.descriptor is None:
         return
     text, source = _text(content, _DESCRIPTOR).removeprefix("\ufeff"), content.place(_DESCRIPTOR).source
@@ -233,6 +240,26 @@ def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[
     output = content.manifest.output or {}
     if isinstance(output.get("schema"), dict):
         yield ("output", "schema"), output["schema"]
+
+
+def _misfits(content: FolderContent) -> Iterator[tuple[str, str]]:
+    """Yield each input whose example does not fit it, with the reason."""
+    for name, one in content.manifest.inputs.items():
+        if one.example is None or any(find_unsafe_keywords(one.schema or {}, "")):
+            continue
+        own = "string" if one.input_type == "blob" else one.input_type
+        stated = ParameterDefinition(
+            name=name,
+            type=own,
+            description=one.description,
+            required=one.required,
+            default=one.example,
+            schema=dict(one.schema or {}),
+        )
+        try:
+            yield from ((name, violation.message) for violation in judge_default(stated, ""))
+        except ValueError:  # such as a date of TOML
+            yield name, "is no JSON value"
 
 
 def _text(content: FolderContent, path: str) -> str:

@@ -613,7 +613,8 @@ CODES: dict[str, CodeInfo] = {
     # --- MCP ---------------------------------------------------------------------------------------------
     "MCP_MISSING": CodeInfo("The Model Context Protocol SDK is not installed",
         "The SDK is an optional extra because of its size.",
-        "Install it: uv tool install 'skillwire[mcp]', or pip install 'skillwire[mcp]'.", exit_code=2),
+        "Install it where skillwire is: uv tool install 'skillwire[mcp] @ git+URL', or in a checkout uv tool install "
+        "'.[mcp]'.", exit_code=2),
     "PAGE_REFUSED": CodeInfo("Web pages of this origin are not allowed to do this",
         "A page of an unknown origin tried to call, cancel, use blobs or speak MCP, as an attack would.",
         "If the page is yours, add its origin to origins below [rpc] in the server's configuration.", exit_code=None),
@@ -876,8 +877,8 @@ CODES: dict[str, CodeInfo] = {
     "DISC_004": CodeInfo("A skill's key is not trusted",
         "Its key has no valid certificate chain to a configured root, or the skill is known only from other agents. "
         "For a joined scene, its provider issues no key.",
-        "Check the certificate chain: [discovery.trust] roots. To use the skill without verification, pass "
-        "--unverified.", exit_code=4),
+        "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] "
+        "roots. To use the skill without verification, pass --unverified.", exit_code=4),
     "DISC_005": CodeInfo("The network failed",
         "No interface but loopback is up, so only agents of this machine are heard; or the provider of a scene, or its "
         "key service, did not respond, and the scene was joined without a key.",

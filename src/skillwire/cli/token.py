@@ -186,7 +186,7 @@ def _state(token: Token, now: float) -> Styled:
     state = token.state_at(now)
     if state != "good":
         return failure(state)
-    return success("good") if token.expires is None else warning(f"ends in {in_words(token.expires - now)}")
+    return success("never expires") if token.expires is None else warning(f"ends in {in_words(token.expires - now)}")
 
 
 def _kind(token: Token) -> str:

@@ -544,7 +544,14 @@ def load_configuration(path: Path) -> ServerConfiguration:
         executions = replace(executions, secrets_file=str(path.parent / executions.secrets_file))
     site = configuration.site
     if configuration.logo:
-        site = site._replace(logo=read_logo(_read(path.parent / configuration.logo, limits.LOGO_BYTES)))
+        try:
+            site = site._replace(logo=read_logo(_read(path.parent / configuration.logo, limits.LOGO_BYTES)))
+        except StorageError as error:
+            message, fix = (
+                f"the logo {configuration.logo} cannot be read: {error.message}",
+                "Correct site.logo, or the file.",
+            )
+            raise StorageError("SERVER_CONFIGURATION", message, place=SourceLocation(str(path)), fix=fix) from error
     return replace(configuration, executions=executions, site=site)
 
 

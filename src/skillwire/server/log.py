@@ -27,7 +27,7 @@ from skillwire.trust.hidden_text import neutralise
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
-GRANT: Final = "skillwire grant add .../{}"
+GRANT: Final = "skillwire grant add FOLDER/{}"
 #: The same about secrets that are not set.
 UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})

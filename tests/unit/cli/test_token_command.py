@@ -82,7 +82,9 @@ def test_the_list_says_how_each_stands(told, document, monkeypatch):
     monkeypatch.setattr("skillwire.cli.token.time.time", lambda: real + 60)
     assert [row["state"] for row in document("list")["tokens"]] == ["good", "good", "ended", "revoked"]
     lines = told("list").out.splitlines()
-    for line, token_id, state in zip(lines, ids, ["good", "ends in 119 minutes", "ended", "revoked"], strict=True):
+    for line, token_id, state in zip(
+        lines, ids, ["never expires", "ends in 119 minutes", "ended", "revoked"], strict=True
+    ):
         assert line.startswith(token_id)
         assert f"  {state}  " in line
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError, ValidationError
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, StorageError, UsageError, ValidationError
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -278,6 +278,9 @@ def test_descriptors_offer_what_the_file_says():
 def test_secret_comes_from_the_environment_or_from_a_file_beside_the_configuration(tmp_path):
     path, secret = tmp_path / "server.toml", tmp_path / "secret"
     path.write_text(FULL)
+    with pytest.raises(StorageError, match=r"the logo logo\.svg cannot be read: ") as caught:
+        load_configuration(path)
+    assert (caught.value.code, caught.value.place) == ("SERVER_CONFIGURATION", SourceLocation(str(path)))
     (tmp_path / "logo.svg").write_text("<svg />")
     found = load_credentials(load_configuration(path), {"SKILLS_SECRET": "shh"})
     assert found == ("skills", "shh")

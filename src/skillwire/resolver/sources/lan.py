@@ -43,8 +43,9 @@ Stage = Literal["reading", "checking", "calling"]
 
 _NAMED: Final = 5  # reasons in one message
 _UNVERIFIED_FIX: Final = (
-    "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
-    "everyone on this network, give --unverified, or use_unverified=True in a program."
+    "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] roots. To "
+    "use it all the same, if you trust everyone on this network, give --unverified, or use_unverified=True in a "
+    "program."
 )
 _CONFLICT_FIX: Final = (
     "Ask again in a moment: a version that was just published has a new record within seconds. If it stays, ask the "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.pages import boxes
 
-from skillwire.cli.stdio import mcp_command
+from skillwire.cli.stdio import serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-mcp.md"
 ENDPOINT = "https://skills.example.com/mcp"
@@ -20,7 +20,7 @@ def test_what_hosts_read_starts_a_command_that_exists_or_names_an_endpoint(box):
     if "command" in server:
         name, *arguments = server["args"]
         assert (server["command"], name) == ("skillwire", "mcp")
-        given = mcp_command.make_context("mcp", arguments).params
+        given = serve.make_context("serve", arguments).params
         assert (given["folders"], given["server"]) in [(("/home/me/skills",), None), ((), ENDPOINT)]
     else:
         assert server["url"] == ENDPOINT

@@ -55,7 +55,7 @@ def test_signal_ends_it_while_its_input_is_open(skills, tmp_path, number):
 
 
 @pytest.mark.parametrize(
-    "more", [["--execute"], ["--grant-all"], ["--pin", "double"], ["--config", "server.toml"], ["--publisher", "local"]]
+    "more", [["--execute"], ["--grant-all"], ["--pin", "double"], ["--config", __file__], ["--publisher", "local"]]
 )
 def test_what_a_relay_cannot_do_is_refused(more, capsys):
     assert run(["mcp", "--server", "http://127.0.0.1:9/mcp", *more]) == 2

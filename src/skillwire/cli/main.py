@@ -34,7 +34,6 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "check": "Report every problem of skills, a site or an index.",
         "build": "Write skills as a static site.",
         "serve": "Serve skills over HTTP, live.",
-        "share": "Share one skill on the local network, by a QR code.",
         "find": "Search for skills.",
         "show": "Inspect a skill before loading it.",
         "add": "Install skills, verified and locked.",
@@ -75,6 +74,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Local network": {
         "lan": "Show the skills on the local network, live.",
+        "share": "Share one skill on the local network, by a QR code.",
         "scene": "List, join and request scenes.",
         "dht": "Find and announce skills in the DHT.",
         "key": "Show, create and certify this agent's key.",

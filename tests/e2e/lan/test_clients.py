@@ -137,13 +137,13 @@ def two(lan, tmp_path):
 
 
 def test_a_call_goes_to_the_next_when_the_first_is_killed(two):
-    called = two.ask("call", "lan:org-data-read", "--unverified")
+    called = two.ask("call", "lan:org-data-read", "--unverified", "-o", "got")
     assert (called["lan"]["skill"]["skill_id"], called["lan"]["passed_over"]) == ("directory-a", [])
     assert called["reference"] == f"{two.first[1]}/directory-a"
 
     two.first[0].kill()
     two.first[0].wait(PATIENCE)
-    called = two.ask("call", "lan:org-data-read", "--unverified")
+    called = two.ask("call", "lan:org-data-read", "--unverified", "-o", "got")
     assert called["status"] == "completed"
     assert called["lan"]["skill"]["skill_id"] == "directory-b"
     # Only the second provider tells of the first one, whose health is UNKNOWN: a healthy provider is asked before it.
@@ -269,7 +269,7 @@ def test_a_certified_client_uses_certified_skills_without_a_word_and_is_given_a_
     lan.serve("two", write_skill(tmp_path / "made", "directory-b"))
     lan.wait_for("directory-a", "directory-b")
 
-    called = lan.ask("call", "lan:org-data-read")
+    called = lan.ask("call", "lan:org-data-read", "-o", "got")
     assert called["lan"]["skill"]["trust"] == "verified"
     joined = lan.ask("scene", "request", "auth")
     assert joined["connection_info"]["endpoint"] == address

@@ -94,7 +94,8 @@ def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, wa
         listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
         reach = exposure_warning(lan, host, listeners)
         assert (reach and reach[0]) == warned
-        assert exposure_warning(None, host, listeners) is None
+        without_lan = exposure_warning(None, host, listeners)
+        assert (without_lan and without_lan[0]) == (None if host == "127.0.0.1" else "open to the network: ")
         reach = exposure_warning(lan, host, listeners, is_dht=True)
         assert (reach is not None and reach[0] == "not announced to others: ") == (host == "127.0.0.1" and not names)
 

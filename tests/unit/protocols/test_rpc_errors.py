@@ -115,7 +115,7 @@ def test_who_is_sent_away_is_told_for_how_long_without_a_header():
     told = error_object(queue_full_error("as many wait as may"))
     assert told["message"] == "Too many runs: as many wait as may"
     assert told["data"]["retryable"] is True
-    assert "10 seconds" in told["data"]["fix"]
+    assert "10 s" in told["data"]["fix"]
     assert "Retry-After" not in told["data"]["fix"]
     assert told["data"]["details"] == {"retry_after": 10}
 

@@ -203,11 +203,11 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         purpose = _PURPOSES.get(name, _SERVER)
         error: Exception | None = None
         module = _MODULES.get(name, name.replace("-", "_"))
+        # To import a framework takes seconds.
+        look = importlib.util.find_spec if purpose is _FRAMEWORKS else importlib.import_module
         try:
-            if purpose is not _FRAMEWORKS:
-                importlib.import_module(module)
-            elif importlib.util.find_spec(module) is None:  # to import one takes seconds
-                raise ModuleNotFoundError(module)
+            if look(module) is None:
+                error = ModuleNotFoundError(module)
         except Exception as failure:  # noqa: BLE001  # a damaged package may raise anything, which is reported
             error = failure
         if error is None:

@@ -266,10 +266,10 @@ def test_the_commands_of_an_application_below_a_path_work_as_printed(tmp_path):
     (tmp_path / "mounted.py").write_text(MOUNTED)
     home = {"SKILLWIRE_HOME": str(tmp_path / "client")}
     with started(tmp_path / "mounted.py", home=tmp_path / "server", code=-signal.SIGTERM) as site:
-        with urlopen(f"{site}/skills/greeting") as page:  # noqa: S310  # of loopback
+        with urlopen(f"{site}/skills/greeting/call") as page:  # noqa: S310  # of loopback
             (printed,) = re.findall(r"skillwire (call http[^<]+)", page.read().decode())
-        assert printed == f"call {site}/greeting name=..."
-        called = run_command(*shlex.split(printed.replace("...", "Bo")), env=home, cwd=tmp_path)
+        assert printed == f"call {site}/greeting name=text"
+        called = run_command(*shlex.split(printed.replace("text", "Bo")), env=home, cwd=tmp_path)
         assert (called.code, called.out) == (0, "Hello Bo\n"), called.err
         by_id = run_command("call", f"{site}/acme/greeting", "name=Bo", env=home, cwd=tmp_path)
         assert (by_id.code, by_id.out) == (0, "Hello Bo\n"), by_id.err

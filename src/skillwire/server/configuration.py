@@ -241,12 +241,9 @@ def _markdown(value: object) -> str:
 
 
 def _featured(value: object) -> tuple[str, ...]:
-    if (
-        isinstance(value, list)
-        and len(value) <= _FEATURED
-        and all(isinstance(one, str) and is_grant(one) for one in value)
-    ):
-        return tuple(value)
+    names = value if isinstance(value, list) and len(value) <= _FEATURED else [None]
+    if all(isinstance(one, str) and is_grant(one) for one in names):
+        return tuple(names)
     raise ValueError(f"must be a list of at most {_FEATURED} names of skills, or NAMESPACE/NAME of packages")
 
 
@@ -399,9 +396,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
     "site": {
         "title": Key(_line, "title of the pages, instead of `skillwire` and of the host"),
         "intro": Key(_markdown, "Markdown above the list of skills; HTML in it is shown as text"),
-        "logo": Key(
-            text, f"picture before the title: a PNG, JPEG, WebP or SVG file of at most {limits.LOGO_BYTES // 1024} KiB"
-        ),
+        "logo": Key(text, f"picture before the title: PNG, JPEG, WebP or SVG, at most {limits.LOGO_BYTES // 1024} KiB"),
         "contact": Key(lambda value: check_contact(text(value)), "email address or URL, at the foot of each page"),
         "featured": Key(_featured, f"list of at most {_FEATURED} names of public skills, shown above the list"),
     },
@@ -547,10 +542,8 @@ def load_configuration(path: Path) -> ServerConfiguration:
         try:
             site = site._replace(logo=read_logo(_read(path.parent / configuration.logo, limits.LOGO_BYTES)))
         except StorageError as error:
-            message, fix = (
-                f"the logo {configuration.logo} cannot be read: {error.message}",
-                "Correct site.logo, or the file.",
-            )
+            message = f"the logo {configuration.logo} cannot be read: {error.message}"
+            fix = "Correct site.logo, or the file."
             raise StorageError("SERVER_CONFIGURATION", message, place=SourceLocation(str(path)), fix=fix) from error
     return replace(configuration, executions=executions, site=site)
 

@@ -1,7 +1,9 @@
 #!/bin/sh
-# The unit tests on each supported Python that this machine has, beside the one of .venv; each has a .venv-VERSION.
+# Unit tests on each supported Python that this machine has, beside the one of .venv; each has a .venv-VERSION. Without
+# arguments these are the tests of the parts that read the language most: functions, folders, hostile input, HTTP.
 # A version that is missing is named and fails nothing. A Python is found on PATH, by uv, or among those of pyenv.
 set -eu
+[ $# -gt 0 ] || set -- tests/unit/executions tests/unit/folder tests/unit/trust tests/unit/model tests/unit/wire
 
 say() { printf '%s\n' "test: $*" >&2; }
 
@@ -33,5 +35,5 @@ for version in 3.11 3.12 3.13; do
   fi
   say "the unit tests on Python $version"
   # Python 3.13 warns of connections that the end of a test leaves to the collector.
-  "$venv/bin/python" -m pytest -W "ignore:unclosed database:ResourceWarning" -n 2 --dist worksteal --quiet "${@:-tests/unit}"
+  "$venv/bin/python" -m pytest -W "ignore:unclosed database:ResourceWarning" -n 2 --dist worksteal --quiet "$@"
 done

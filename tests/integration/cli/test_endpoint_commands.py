@@ -196,7 +196,7 @@ def test_completion_knows_the_names_of_a_list_that_was_read(call, endpoint):
 def test_an_endpoint_may_be_a_source(call, endpoint, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_SOURCES", f"http://{endpoint.address}#")
     code, out, _ = call("find", "sheet")
-    assert (code, lines(out)) == (0, ["leads.sync 0.1.0 action Counts leads of a sheet."])
+    assert (code, lines(out)) == (0, ["leads.sync 0.1.0 callable (action) Counts leads of a sheet."])
     code, _, errors = call("show", "code-review")
     assert (code, "error[SKILL_NOT_FOUND]" in errors) == (3, True)
     assert f"{endpoint.address}#" in [word.value for word in complete(cli, ["show"], "127")]
@@ -207,6 +207,6 @@ def test_an_endpoint_may_be_a_source(call, endpoint, monkeypatch):
 def test_find_lists_what_the_endpoint_has(call, endpoint, place):
     code, out, errors = call("find", "--from", place)
     assert code == 0
-    assert lines(out)[0] == "leads.broken 0.1.0 action Always fails."
+    assert lines(out)[0] == "leads.broken 0.1.0 callable (action) Always fails."
     assert lines(out)[2] == "leads.reading 0.1.0 instruction Says how leads are read."
     assert f"show details: skillwire show {endpoint.address}#leads.broken" in errors

@@ -69,8 +69,8 @@ def test_find_prints_type_and_access(origin, capsys):
     assert run(["find", "weather", "--from", origin, "--type", "api"]) == 0
     said = capsys.readouterr()
     assert lines(said.out) == [
-        "example-corp/forecast 2.1.0 api restricted Tells the weather.",
-        "example-corp/newer 2.1.0 api Tells the weather.",
+        "example-corp/forecast 2.1.0 callable (api) restricted Tells the weather.",
+        "example-corp/newer 2.1.0 callable (api) Tells the weather.",
     ]
     assert lines(said.err) == [f"show details: skillwire show http://{origin}/forecast.json"]
 

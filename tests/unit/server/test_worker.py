@@ -115,11 +115,15 @@ async def test_a_restarted_server_runs_what_was_accepted_as_it_was_published_the
     assert (await second.get(f"/executions/{accepted.json()['execution_id']}")).json()["status"] == "accepted"
     await second.application.shutdown()
     third = await serving()
-    executor.script = lambda attempt: Outcome(str(attempt.skill.artifact.digest))
+
+    async def look(attempt):  # what an ended execution needed may be removed
+        read = third.application.catalog.blobs.read
+        assert all([await asyncio.to_thread(read, file.digest) is not None for file in attempt.skill.files])
+        return Outcome(str(attempt.skill.artifact.digest))
+
+    executor.script = look
     ended = await third.ended(accepted)
     now = third.application.catalog.current.everything.skills["sum-up"]
     assert ended.json()["status"] == "completed"
     assert ended.json()["output"] != str(now.artifact.digest)
-    (attempt,) = executor.attempts
-    for file in attempt.skill.files:
-        assert third.application.catalog.blobs.read(file.digest) is not None, file.path
+    assert len(executor.attempts) == 1

@@ -8,6 +8,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.eventually import eventually_async
 from tests.support.invoking import failing, write_action
 
 from skillwire.executions.callable_skill import OutputRules
@@ -62,6 +63,7 @@ async def test_an_attempt_is_a_span_of_the_trace_that_its_caller_names(tmp_path,
     caller = await serving()
     accepted = await caller.invoke("sum-up", context={"trace_id": trace_id})
     await caller.ended(accepted)
+    await eventually_async(spans)  # a server that ends at once would leave out the outcome
     await caller.application.shutdown()
     (span,) = spans()
     assert f"{span.context.trace_id:032x}" == TRACE
@@ -78,6 +80,7 @@ async def test_a_trace_of_another_form_is_an_attribute_and_a_failure_a_status(
     caller = await serving()
     executor.script = lambda _: failing()
     await caller.ended(await caller.invoke("sum-up", context={"trace_id": trace_id}))
+    await eventually_async(spans)  # a server that ends at once would leave out the outcome
     await caller.application.shutdown()
     (span,) = spans()
     assert span.attributes["skillwire.trace_id"] == trace_id

@@ -152,16 +152,17 @@ def _flow(words: Sequence[str], columns: int) -> list[str]:
     return lines
 
 
-def _text(part: Part) -> str:
+def text_of(part: Part) -> str:
+    """Return what a part prints, without its style."""
     return part if isinstance(part, str) else part.text
 
 
-def _fit(line: Line, columns: int) -> Line:
+def fit(line: Line, columns: int) -> Line:
     """Return a line that is cut where the terminal ends."""
     parts: Line = []
     room = columns
     for part in line:
-        text = _text(part)
+        text = text_of(part)
         if len(text) > room:
             cut = f"{text[: room - 1]}…" if room else ""
             parts.append(cut if isinstance(part, str) else part._replace(text=cut))
@@ -243,7 +244,7 @@ def change_text(change: LanChange, columns: int) -> Line:
         word = _WORDS.get(change.reason) or _WORDS.get(change.kind, change.kind)
         what: Part = status_text(skill) if change.kind == "status" else word
         line: Line = [at, f" {_SIGNS.get(change.kind, ' ')} ", f"{skill.skill_id} of {skill.agent_id}", " ", what]
-        if sum(len(_text(part)) for part in line) > columns:
+        if sum(len(text_of(part)) for part in line) > columns:
             line[2] = skill.skill_id
     elif change.scene is None:
         line = [at, "   some changes were missed"]
@@ -254,7 +255,7 @@ def change_text(change: LanChange, columns: int) -> Line:
         more = f", and {len(others)} more could" if others else ""
         provides = f"{first.skill_id} of {first.agent_id} provides it{more}"
         line = [at, "   scene ", change.scene.name, ": ", provides]
-    return _fit(line, columns)
+    return fit(line, columns)
 
 
 def heard(skill: LanSkill, now: float) -> str:
@@ -297,7 +298,7 @@ def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Lin
         name = _name_width(snapshot, columns)
         trust, able = (f"{'trust':<12}", "         can do") if columns >= _WIDE else ("", "")
         lines += [[], [dim(f"  {'skill':<{name}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")]]
-    return [_fit(line, columns) for line in lines]
+    return [fit(line, columns) for line in lines]
 
 
 def _name_width(snapshot: LanSnapshot, columns: int) -> int:
@@ -330,7 +331,7 @@ def _block_lines(
             lines.append([*row, age])
             if odd := _odd(skill):
                 lines.append(["    ", warning(odd)])
-    return [_fit(line, columns) for line in lines]
+    return [fit(line, columns) for line in lines]
 
 
 def _height(skill: LanSkill, columns: int) -> int:
@@ -357,7 +358,7 @@ def _cut(snapshot: LanSnapshot, blocks: list[list[LanSkill]], room: int, columns
             break
         lines += _block_lines(snapshot, block, columns, name, most)
         left -= most
-    return [*lines, _fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
+    return [*lines, fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 
 
 def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
@@ -377,7 +378,7 @@ def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
         else:
             then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
             line += [f"{first.skill_id} of {first.agent_id}", *([dim(f", then {then}")] if then else [])]
-    return lines if columns is None else [_fit(line, columns) for line in lines]
+    return lines if columns is None else [fit(line, columns) for line in lines]
 
 
 class Screen:

@@ -17,7 +17,7 @@ import click
 
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
-from skillwire.cli.lan_view import Screen, ago, lan_object, picture
+from skillwire.cli.lan_view import Screen, ago, fit, lan_object, picture, text_of
 from skillwire.cli.options import Duration, shortened, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.cli.picker import MOVES, read_keys, single_keys
@@ -175,30 +175,15 @@ class _View:
         foot.append([dim("q quits, arrows scroll")])
         room = max(height - len(foot) - 1 - min(len(network), height // _LAN_SHARE), 1)
         rows = [*self._rows()]
-        widths = [max([0, *(len(_text(row[at])) for row in rows)]) for at in range(6)]
+        widths = [max([0, *(len(text_of(row[at])) for row in rows)]) for at in range(6)]
         shown = [
             [part for cell, width in zip(row, [*widths, 0], strict=True)
-             for part in (cell, " " * (max(width - len(_text(cell)), 0) + 2))]
+             for part in (cell, " " * (max(width - len(text_of(cell)), 0) + 2))]
             for row in rows[self._first : self._first + room]
         ]  # fmt: skip
-        lines = [_cut(self._counts(), columns), *(_cut(line, columns) for line in shown)]
+        lines = [fit(self._counts(), columns), *(fit(line, columns) for line in shown)]
         lines += network[: height - len(foot) - len(lines)]
         return [*lines, *([[]] * (height - len(foot) - len(lines))), *foot][:height]
-
-
-def _text(part: Part) -> str:
-    return part if isinstance(part, str) else part.text
-
-
-def _cut(line: list[Part], columns: int) -> list[Part]:
-    """Return as much of a line as fits the terminal."""
-    parts: list[Part] = []
-    for part in line:
-        columns -= len(_text(part))
-        if columns <= 0:
-            break
-        parts.append(part)
-    return parts
 
 
 @contextmanager

@@ -104,6 +104,11 @@ def too_many(message: str, allowance: Allowance) -> Problem:
     return Problem(429, "TOO_MANY_REQUESTS", message, fields=allowance.headers())
 
 
+def unauthenticated(message: str) -> Problem:
+    """Return the problem of a caller without credentials. Spec: RFC 9110 §15.5.2."""
+    return Problem(401, "AUTH_REQUIRED", message, fields={"WWW-Authenticate": 'Bearer realm="skillwire"'})
+
+
 def unsatisfiable(size: int) -> Problem:
     """Return the answer to a range that lies wholly behind the end. Spec: RFC 9110 §15.5.17."""
     fields = {"Content-Range": f"bytes */{size}"}

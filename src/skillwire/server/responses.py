@@ -221,6 +221,12 @@ def json_response(body: bytes, status: int = 200, media_type: str = "application
     return BytesResponse(status, body, encode_fields(own, OPEN_FIELDS))
 
 
+def private_json(body: bytes) -> BytesResponse:
+    """Return a response that depends on the caller's credentials, and that no cache may keep."""
+    fields = {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Cookie"}
+    return BytesResponse(200, body, encode_fields(fields))
+
+
 async def no_content(_scope: Scope, _receive: Receive, send: Send) -> None:
     """Send an empty response (204)."""
     fields = encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS)

@@ -26,20 +26,14 @@ from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.console_pages import ConsolePages
 from skillwire.server.console_request import console_routes
 from skillwire.server.context import RequestContext
-from skillwire.server.http import encode_fields, read_fields
+from skillwire.server.http import read_fields
 from skillwire.server.openapi import JSON, problem
-from skillwire.server.problems import READ, Problem, ProblemError
-from skillwire.server.responses import BytesResponse
+from skillwire.server.problems import READ, ProblemError, unauthenticated
+from skillwire.server.responses import private_json
 from skillwire.server.routing import Answer, Operation, Route
 
 LIST_PATH: Final = "/executions.json"
-_PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
-_UNAUTHENTICATED: Final = Problem(
-    401,
-    "AUTH_REQUIRED",
-    "sign in or send a key: operators get all executions, others their own",
-    fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
-)
+_UNAUTHENTICATED: Final = unauthenticated("sign in or send a key: operators get all executions, others their own")
 _LIST: Final = Operation(
     "The newest executions: all for operators, their own for others",
     {
@@ -95,7 +89,7 @@ class ExecutionsConsole(ConsolePages):
         query = ExecutionQuery(caller=caller, limit=limits.CONSOLE_EXECUTIONS)
         found = await self._service.ledger.search(query)
         listed = list_executions(found.executions, await self._counted(query), self._clock())
-        return BytesResponse(200, msgspec.json.encode(listed), encode_fields(_PRIVATE))
+        return private_json(msgspec.json.encode(listed))
 
     @staticmethod
     def prefers(path: str, scope: Scope) -> bool:

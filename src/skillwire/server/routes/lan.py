@@ -34,10 +34,9 @@ from skillwire.protocols.skill_discovery.dnssd import PATH, details_of
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.registry.accounts import PUBLISH
 from skillwire.server.components import Protocol
-from skillwire.server.http import encode_fields
 from skillwire.server.openapi import TEXT, problem
-from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.responses import BytesResponse, json_response
+from skillwire.server.problems import Problem, ProblemError, unauthenticated
+from skillwire.server.responses import BytesResponse, json_response, private_json
 from skillwire.server.routes.registry_requests import actor_of, decode_request
 from skillwire.server.routing import Answer, Operation, Route
 
@@ -56,13 +55,7 @@ if TYPE_CHECKING:
     from skillwire.trust.certificates import RequestedNames
 
 SNAPSHOT_PATH: Final = "/lan.json"
-_PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
-_UNAUTHENTICATED: Final = Problem(
-    401,
-    "AUTH_REQUIRED",
-    "the LAN is shown to operators: sign in, or show a key of the scope operator",
-    fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
-)
+_UNAUTHENTICATED: Final = unauthenticated("the LAN is shown to operators: sign in, or show a key of the scope operator")
 _DENIED: Final = Problem(403, "ACCESS_DENIED", "the LAN is shown to operators; this key is not of the scope operator")
 
 
@@ -201,7 +194,7 @@ class LanRoutes:
         service = self._service
         known = service.snapshot(), service.trouble, dict(service.counters)
         body = await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
-        return BytesResponse(200, body, encode_fields(_PRIVATE))
+        return private_json(body)
 
 
 def _unavailable(service: LanService) -> Problem:
@@ -217,12 +210,7 @@ _RENEWALS_WAITING: Final = 32
 _OK: Final = 200
 _RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
-_NO_ACCOUNT: Final = Problem(
-    401,
-    "AUTH_REQUIRED",
-    "a first certificate needs the token of an account",
-    fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
-)
+_NO_ACCOUNT: Final = unauthenticated("a first certificate needs the token of an account")
 
 
 class RenewalDocument(Struct):

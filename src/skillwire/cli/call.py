@@ -27,7 +27,7 @@ from skillwire.model.skill import is_callable
 from skillwire.resolver.ladder import CACHE
 from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.resolver.sources.lan import Stage, provider_label
-from skillwire.trust.guarded_json import load_json
+from skillwire.trust.guarded_json import load_json, pointer_keys
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _wrong_inputs(
     errors = cast("Sequence[Mapping[str, Any]]", error.details["errors"])
     faults: dict[str, list[str]] = {}
     for one in errors:
-        path = [part.replace("~1", "/").replace("~0", "~") for part in one["path"].split("/")[2:]]
+        path = pointer_keys(one["path"])[1:]
         kind = _JSON_TYPES.get(kinds.get(path[0], "")) if len(path) == 1 else None
         is_type = kind is not None and one["message"].startswith("must be of type")
         fault = f"must be {kind}, not {json.dumps(one['actual'])[:80]}" if is_type else one["message"]

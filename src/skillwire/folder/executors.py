@@ -20,6 +20,7 @@ from skillwire.errors import ValidationError
 from skillwire.folder.fields import Fields, check_entrypoint, check_export
 from skillwire.model.skill import HealthCheck
 from skillwire.model.url import parse_url
+from skillwire.trust.guarded_json import pointer_keys
 
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Those whose inputs go into the query, since they have no body.
@@ -191,8 +192,7 @@ def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
 
 def point(document: Any, pointer: str) -> Any:
     """Return the value at a JSON Pointer. Raises LookupError when there is none. Spec: RFC 6901 §4."""
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+    for key in pointer_keys(pointer):
         if isinstance(document, list) and key.isascii() and key.isdigit():
             document = document[int(key)]
         elif isinstance(document, dict):

@@ -77,6 +77,11 @@ def duplicate_key(text: str, source: str) -> tuple[str, SourceLocation]:
     return "in question", SourceLocation(source)
 
 
+def pointer_keys(pointer: str) -> list[str]:
+    """Return the keys of a JSON Pointer, the outermost first. Spec: RFC 6901 §4."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
 def member(text: str, path: Sequence[str | int], source: str) -> SourceLocation:
     """Return the location of the value at ``path``, such as ``("skills", 3, "digest")``, in valid JSON.
 

@@ -188,8 +188,7 @@ def _place(text: str, value: object, pointer: str, source: str, number: int) -> 
     if number and (number + 1) * len(text) > _READ_AGAIN:
         return SourceLocation(source)
     steps: list[str | int] = []
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+    for key in guarded_json.pointer_keys(pointer):
         if isinstance(value, list):
             steps.append(int(key))
             value = value[int(key)]

@@ -129,10 +129,11 @@ class ExpiryTask:
         self._outputs_due = float("-inf")
         self._log = structlog.get_logger("skillwire.executions")
 
-    async def run(self, running: Collection[Claim] = (), finished: Collection[Claim] = ()) -> bool:
+    async def run(self, running: Callable[[], Collection[Claim]] = tuple, finished: Collection[Claim] = ()) -> bool:
         """End late executions, and recover those of lost workers; return whether there was any.
 
-        What is ``running`` in this process is not lost, and a ``finished`` result that waits for the disk is not late.
+        Executions that run in this process are not lost; ``running`` returns them as late as possible, since the
+        process claims others while late ones end. A ``finished`` result that waits for the disk is not late.
         """
         ledger = self._service.ledger
         was_late = await self._all(lambda now: ledger.expire(now, held=finished), lambda _: "deadline")
@@ -141,7 +142,7 @@ class ExpiryTask:
             failure = execution.failure
             return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
 
-        return await self._all(lambda now: ledger.recover(now, held=running), loss_outcome) or was_late
+        return await self._all(lambda now: ledger.recover(now, held=running()), loss_outcome) or was_late
 
     async def forget(self, is_over: Callable[[], bool]) -> None:
         """Forget everything old, unless ``is_over`` comes first."""
@@ -293,10 +294,12 @@ class Worker:
         self._finished.discard(claim)
         self._service.dispatcher.wake()
 
+    def _own_claims(self) -> list[Claim]:
+        return [claim for claim in self._running if claim not in self._lost]
+
     async def _watch(self) -> None:
         """Expire and recover executions, and end here the attempts that ended elsewhere."""
-        running = [claim for claim in self._running if claim not in self._lost]
-        if await self._expiry.run(running, self._finished):
+        if await self._expiry.run(self._own_claims, self._finished):
             await self._renew()
 
     async def _keep(self) -> None:
@@ -308,8 +311,7 @@ class Worker:
         await self._renew()
 
     async def _renew(self) -> None:
-        claims = [claim for claim in self._running if claim not in self._lost]
-        if not claims:
+        if not (claims := self._own_claims()):
             return
         service = self._service
         for claim in await service.ledger.renew(claims, service.clock(), service.settings.lease):

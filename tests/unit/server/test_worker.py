@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -11,8 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.support.eventually import eventually_async
 from tests.support.invoking import failing, write_action
 
+from skillwire.adapters.clock import moment
 from skillwire.executions.callable_skill import OutputRules
-from skillwire.model.execution import ExecutionSettings, Outcome
+from skillwire.model.execution import Claim, ExecutionSettings, Outcome
 from skillwire.server import worker
 
 OUTPUT = '[output]\ntype = "array"\n[output.schema]\ntype = "array"\n'
@@ -28,6 +31,22 @@ async def test_an_executor_that_says_it_was_cancelled_has_failed_once(tmp_path, 
     ended = (await caller.ended(await caller.invoke("again"))).json()
     assert ended["error"]["details"]["reason"] == "exception"
     assert len(executor.attempts) == 1
+
+
+async def test_what_is_claimed_while_late_executions_end_is_not_lost():
+    running, held = [], []
+
+    async def expire(*_, **__):
+        running.append(Claim("exec-1", "worker", 1))
+        return ()
+
+    async def recover(_, **options):
+        held.extend(options["held"])
+        return ()
+
+    service: Any = SimpleNamespace(ledger=SimpleNamespace(expire=expire, recover=recover), clock=moment)
+    assert not await worker.ExpiryTask(service, None).run(lambda: list(running))
+    assert held == running != []
 
 
 async def test_a_large_output_is_held_against_its_schema_in_a_thread(tmp_path, serving, executor, monkeypatch):

@@ -34,7 +34,7 @@ from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from skillwire.adapters.sqlite.ledger import SqliteLedger
+    from skillwire.adapters.sql.ledger import SqlLedger
 
 KILLS: Final = 1_000
 INVOCATIONS: Final = 100_000
@@ -164,7 +164,7 @@ async def work(folder: Path, report: Reporter, *, until_empty: bool = False, has
             await asyncio.sleep(0.05)
 
 
-async def _run(ledger: SqliteLedger, claim: Claim, report: Reporter, *, has_faults: bool = False) -> None:
+async def _run(ledger: SqlLedger, claim: Claim, report: Reporter, *, has_faults: bool = False) -> None:
     chance = random.random()  # noqa: S311  # nothing secret
     await asyncio.sleep(_SLOW * chance)
     if has_faults and chance < 0.02:

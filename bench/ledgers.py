@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
 from skillwire.executions.states import STATES
 from skillwire.model.execution import Event, Execution, ExecutionQuery, ExecutionStatus, Priority
@@ -31,10 +31,10 @@ FAILED: Final = {ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT}
 _PAGE: Final = 1_000
 
 
-def open_ledger(folder: Path) -> SqliteLedger:
+def open_ledger(folder: Path) -> SqlLedger:
     """Return the ledger in ``folder``, as servers and workers open it."""
     database = AsyncDatabase(Database(folder / "skillwire.db"))
-    return SqliteLedger(database, FileBlobs(folder / "outputs", durable=True))
+    return SqlLedger(database, FileBlobs(folder / "outputs", durable=True))
 
 
 def make_execution(number: int, *, is_repeatable: bool = True, max_attempts: int = 3) -> Execution:
@@ -72,7 +72,7 @@ def has_lost_too_many(execution: Execution) -> bool:
     return losses >= limits.EXECUTION_LOSSES
 
 
-async def all_of(ledger: SqliteLedger) -> AsyncIterator[Execution]:
+async def all_of(ledger: SqlLedger) -> AsyncIterator[Execution]:
     """Yield every execution, newest first."""
     after = None
     while True:

@@ -31,7 +31,7 @@ from skillwire.model.execution import Claim, ExecutionStatus, IdempotencyKey, Ne
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skillwire.adapters.sqlite.ledger import SqliteLedger
+    from skillwire.adapters.sql.ledger import SqlLedger
 
 CUTS: Final = 10_000
 CUTS_OF_A_RECORD: Final = 1_000
@@ -164,7 +164,7 @@ async def _use(folder: Path, recorder: Recorder, chance: random.Random) -> None:
     await ledger.close()
 
 
-async def _call(ledger: SqliteLedger, recorder: Recorder, chance: random.Random, numbers: Iterator[int]) -> None:
+async def _call(ledger: SqlLedger, recorder: Recorder, chance: random.Random, numbers: Iterator[int]) -> None:
     for number in numbers:
         execution = make_execution(number)
         key = IdempotencyKey(execution.caller, str(chance.random()), b"1") if number % 3 == 0 else None
@@ -179,7 +179,7 @@ async def _call(ledger: SqliteLedger, recorder: Recorder, chance: random.Random,
                 recorder.confirm(Promise(name, ended.status, ended.output))
 
 
-async def _work(ledger: SqliteLedger, recorder: Recorder, chance: random.Random, worker: str) -> None:
+async def _work(ledger: SqlLedger, recorder: Recorder, chance: random.Random, worker: str) -> None:
     idle = 0
     while idle < 3:
         claimed = await ledger.claim(worker, moment(), QUOTA, limit=3)

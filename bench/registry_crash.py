@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 from crash import Process, Reporter
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.packages import SqlitePackages
 from skillwire.errors import ConflictError
 from skillwire.folder.publish import packed_files, prepare_files
 from skillwire.model.digest import Digest
@@ -49,11 +49,9 @@ OWNER: Final = Actor("team", frozenset({"publish", "admin"}))
 LARGE: Final = random.Random(7).randbytes(limits.REGISTRY_ROW_BYTES + 1)  # noqa: S311  # nothing secret
 
 
-def open_store(folder: Path) -> SqlitePackages:
+def open_store(folder: Path) -> SqlPackages:
     """Return the packages in ``folder``."""
-    return SqlitePackages(
-        AsyncDatabase(Database(folder / "skillwire.db")), FileBlobs(folder / "artifacts", durable=True)
-    )
+    return SqlPackages(AsyncDatabase(Database(folder / "skillwire.db")), FileBlobs(folder / "artifacts", durable=True))
 
 
 def make_skill(name: str, version: str, variant: int, *, is_large: bool) -> PreparedSkill:
@@ -127,7 +125,7 @@ async def judge(folder: Path, processes: list[Process]) -> Counter[str]:
 async def prepare(folder: Path) -> None:
     """Make the account and its namespace; nothing is open afterwards, so that processes may be begun."""
     database = AsyncDatabase(Database(folder / "skillwire.db"))
-    store = SqlitePackages(database, FileBlobs(folder / "artifacts", durable=True))
+    store = SqlPackages(database, FileBlobs(folder / "artifacts", durable=True))
     await store.add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
     await Registry(store, time.time).create_namespace(OWNER, "team")
     await database.close()

@@ -28,9 +28,9 @@ from tests.support.opened import BlockingLedger
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
 from skillwire.executions.states import STATES
 from skillwire.model.execution import (
@@ -135,7 +135,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def open(self):
         database = AsyncDatabase(Database(self.folder / "skillwire.db"))
-        return BlockingLedger(SqliteLedger(database, FileBlobs(self.folder / "outputs"), chance=lambda: 0.5))
+        return BlockingLedger(SqlLedger(database, FileBlobs(self.folder / "outputs"), chance=lambda: 0.5))
 
     @property
     def now(self) -> Moment:

@@ -8,9 +8,9 @@ from tests.support.memory_ledger import MemoryLedger
 from tests.support.opened import BlockingLedger
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
 from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, Priority, Quota
 
@@ -90,7 +90,7 @@ class Office:
         return self.open(Database(self.database.path))
 
     def open(self, database):
-        ledger = SqliteLedger(AsyncDatabase(database), self.outputs, chance=lambda: self.chance)
+        ledger = SqlLedger(AsyncDatabase(database), self.outputs, chance=lambda: self.chance)
         return BlockingLedger(ledger)
 
     def close(self):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
 from skillwire.model.execution import Accepted, Claim, Event, Execution, Moment, NewExecution, Quota
 
@@ -27,7 +27,7 @@ QUOTA = Quota(per_caller=10_000, per_skill=10_000)
 def main() -> None:
     folder = Path(sys.argv[1])
     database = AsyncDatabase(Database(folder / "skillwire.db"))
-    ledger = BlockingLedger(SqliteLedger(database, FileBlobs(folder / "outputs", durable=True)))
+    ledger = BlockingLedger(SqlLedger(database, FileBlobs(folder / "outputs", durable=True)))
     ledger.count()
     say("ready")
     order = json.loads(sys.stdin.readline())
@@ -74,7 +74,7 @@ def fill(ledger: BlockingLedger, room: int | None, number: int) -> dict[str, Any
     return asyncio.run(_fill(ledger.wrapped, room, number))
 
 
-async def _fill(ledger: SqliteLedger, room: int | None, number: int) -> dict[str, Any]:
+async def _fill(ledger: SqlLedger, room: int | None, number: int) -> dict[str, Any]:
     accepted: list[str] = []
     refused: list[str] = []
 

@@ -8,9 +8,9 @@ from tests.support.executions import make_execution
 from tests.support.opened import BlockingLedger, open_ledger
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 
 ANSWER = {
     "type": "object",
@@ -26,7 +26,7 @@ ANSWER = {
 
 def open_at(state):
     database = AsyncDatabase(Database(state / "skillwire.db"))
-    return BlockingLedger(SqliteLedger(database, FileBlobs(state / "outputs")))
+    return BlockingLedger(SqlLedger(database, FileBlobs(state / "outputs")))
 
 
 def add_task(

@@ -12,8 +12,8 @@ from tests.support.invoking import failing, write_action
 from tests.support.opened import open_database, open_ledger
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Moment, Outcome, Quota
 from skillwire.server import worker
@@ -23,7 +23,7 @@ async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for
     tmp_path, serving, executor, monkeypatch
 ):
     write_action(tmp_path / "skills", "once")
-    claiming, claim = threading.Event(), SqliteLedger.claim
+    claiming, claim = threading.Event(), SqlLedger.claim
 
     def slowly(*arguments, **options):
         claiming.set()
@@ -31,7 +31,7 @@ async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for
         return claim(*arguments, **options)
 
     caller = await serving()
-    monkeypatch.setattr(SqliteLedger, "claim", slowly)
+    monkeypatch.setattr(SqlLedger, "claim", slowly)
     accepted = await caller.invoke("once")
     claiming.clear()
     await asyncio.to_thread(claiming.wait, PATIENCE)
@@ -204,7 +204,7 @@ async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeyp
         await caller.invoke("once")
     desk = caller.application.services.executions.service
     await caller.application.shutdown()
-    monkeypatch.setattr("skillwire.adapters.sqlite.ledger.EXPIRED_PER_BATCH", 2)
+    monkeypatch.setattr("skillwire.adapters.sql.ledger.EXPIRED_PER_BATCH", 2)
     monkeypatch.setattr(worker, "EXPIRED_PER_BATCH", 2)
     now = moment()
     desk.clock = lambda: Moment(now.wall + 10_000_000, now.steady, now.boot)

@@ -5,9 +5,9 @@ from tests.support.memory_stores import MemoryDeviceLogins
 from tests.support.opened import Blocking
 
 from skillwire import limits
+from skillwire.adapters.sql.tokens import SqlDeviceLogins
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteDeviceLogins
 from skillwire.model.access import DeviceLogin
 
 NOW = 1_000_000.0
@@ -19,7 +19,7 @@ APPROVED = LOGIN._replace(decision="approved", scopes=("read",), account="ann", 
 def store(request, tmp_path):
     database = tmp_path / "state.db"
     durable = request.param == "sqlite"
-    return Blocking(SqliteDeviceLogins(AsyncDatabase(Database(database))) if durable else MemoryDeviceLogins())
+    return Blocking(SqlDeviceLogins(AsyncDatabase(Database(database))) if durable else MemoryDeviceLogins())
 
 
 def test_a_login_is_found_by_the_hash_of_its_user_code(store):

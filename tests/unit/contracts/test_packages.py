@@ -10,9 +10,9 @@ from tests.support.opened import Blocking
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.packages import SqlitePackages
 from skillwire.errors import StorageError, TrustError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -42,7 +42,7 @@ def store(request, tmp_path):
     if request.param == "memory":
         return Blocking(MemoryPackages())
     database = AsyncDatabase(Database(tmp_path / "state.db"))
-    return Blocking(SqlitePackages(database, FileBlobs(tmp_path / "artifacts", durable=True)))
+    return Blocking(SqlPackages(database, FileBlobs(tmp_path / "artifacts", durable=True)))
 
 
 def change(action="test", at=1.0, **details):
@@ -448,7 +448,7 @@ class TestRedirects:
 class TestUnowned:
     def test_only_old_artifacts_without_a_version_go(self, tmp_path):
         large = FileBlobs(tmp_path / "artifacts", durable=True)
-        store = Blocking(SqlitePackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
+        store = Blocking(SqlPackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
         content, left = bytes(limits.REGISTRY_ROW_BYTES + 1), b"left by a killed server"
         assert publish(store, content=content) == "created"
         large.put(left)
@@ -468,7 +468,7 @@ class TestUnowned:
 
     def test_a_version_whose_artifact_was_removed_meanwhile_is_not_stored(self, tmp_path):
         large = FileBlobs(tmp_path / "artifacts", durable=True)
-        store = Blocking(SqlitePackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
+        store = Blocking(SqlPackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
         large.put = Digest.of  # type: ignore[method-assign]  # as if it were gone at once
         with pytest.raises(StorageError):
             publish(store, content=bytes(limits.REGISTRY_ROW_BYTES + 1))

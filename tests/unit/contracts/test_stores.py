@@ -6,9 +6,9 @@ import pytest
 from tests.support.memory_stores import MemoryGrants, MemoryTokens
 from tests.support.opened import Blocking
 
+from skillwire.adapters.sql.tokens import SqlGrants, SqlTokens
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteGrants, SqliteTokens
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions
@@ -25,12 +25,12 @@ def database(request, tmp_path):
 
 @pytest.fixture
 def store(database):
-    return Blocking(SqliteGrants(database) if database else MemoryGrants())
+    return Blocking(SqlGrants(database) if database else MemoryGrants())
 
 
 @pytest.fixture
 def tokens(database):
-    return Blocking(SqliteTokens(database) if database else MemoryTokens())
+    return Blocking(SqlTokens(database) if database else MemoryTokens())
 
 
 def test_a_grant_is_for_one_artifact_and_one_set_of_permissions(store):

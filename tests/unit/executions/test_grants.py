@@ -3,9 +3,9 @@
 import pytest
 from tests.support.opened import Blocking
 
+from skillwire.adapters.sql.tokens import SqlGrants
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteGrants
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.executions.grants import Grants, needs_grant
 from skillwire.model.digest import Digest
@@ -26,7 +26,7 @@ def skill(content=b"one", *, action: Action | None = CODE, **more):
 @pytest.fixture
 def grants(tmp_path):
     ticks = iter(range(100))
-    return Blocking(Grants(SqliteGrants(AsyncDatabase(Database(tmp_path / "state.db"))), lambda: float(next(ticks))))
+    return Blocking(Grants(SqlGrants(AsyncDatabase(Database(tmp_path / "state.db"))), lambda: float(next(ticks))))
 
 
 def test_nothing_runs_before_somebody_agreed_to_exactly_that(grants):

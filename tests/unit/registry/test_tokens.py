@@ -5,9 +5,9 @@ import sqlite3
 import pytest
 from tests.support.opened import Blocking
 
+from skillwire.adapters.sql.tokens import SqlTokens
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteTokens
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.registry.tokens import Tokens
 
@@ -35,7 +35,7 @@ def database(tmp_path):
 
 @pytest.fixture
 def tokens(database, clock):
-    return Blocking(Tokens(SqliteTokens(AsyncDatabase(database)), KEY, clock))
+    return Blocking(Tokens(SqlTokens(AsyncDatabase(database)), KEY, clock))
 
 
 def test_token_is_recognised_and_what_it_opens_is_known(tokens):
@@ -56,7 +56,7 @@ def test_secret_is_in_no_file(tokens, tmp_path):
 
 def test_database_with_another_key_recognises_nobody(tokens, database, clock):
     issued = tokens.issue("robot")
-    assert Blocking(Tokens(SqliteTokens(AsyncDatabase(database)), b"x" * 32, clock)).recognise(issued.secret) is None
+    assert Blocking(Tokens(SqlTokens(AsyncDatabase(database)), b"x" * 32, clock)).recognise(issued.secret) is None
 
 
 def test_hash_of_one_token_under_the_id_of_another_is_worthless(tokens, database):
@@ -122,7 +122,7 @@ def test_successor_has_the_same_rights_and_both_work_for_a_while(tokens, clock):
     assert tokens.recognise(new.secret)
 
 
-class Meanwhile(SqliteTokens):
+class Meanwhile(SqlTokens):
     """Does something the first time after a token was read."""
 
     def __init__(self, database, deed):

@@ -15,18 +15,20 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from functools import partial, wraps
-from sqlite3 import Connection
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
 
+if TYPE_CHECKING:
+    import sqlite3
+
+    from skillwire.adapters.sql.connection import Connection, Values
+    from skillwire.adapters.sqlite.database import Database
+
 T = TypeVar("T")
-P = ParamSpec("P")
-S = TypeVar("S", bound="Store")
 
 #: How many writes one transaction holds at most, so that the first of them does not wait for the last of thousands.
 _GROUP: Final = 256
@@ -34,10 +36,56 @@ _GROUP: Final = 256
 _LOOK: Final = 0.25
 
 
+class SqliteConnection:
+    """Fills :class:`skillwire.adapters.sql.connection.Connection`: what it awaits has come already."""
+
+    locked: Final = ""  # there is one writer at a time
+
+    def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    @property
+    def is_usable(self) -> bool:
+        return self._connection.in_transaction
+
+    async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
+        return self._connection.execute(query, values).fetchall()
+
+    async def row(self, query: str, values: Values = ()) -> Any:  # as the protocol has it
+        return self._connection.execute(query, values).fetchone()
+
+    async def value(self, query: str, values: Values = ()) -> Any:  # of any column
+        row = self._connection.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    async def run(self, statement: str, values: Values = ()) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
+        self._connection.executemany(statement, rows)
+
+    @asynccontextmanager
+    async def part(self) -> AsyncIterator[None]:
+        with self._database.writing():
+            yield
+
+
+def finish(awaitable: Awaitable[T]) -> T:
+    """Return the result of a call that waits for nothing, since its connection is a :class:`SqliteConnection`."""
+    steps = awaitable.__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("a store waited for something else than its database")
+
+
 class _Write(NamedTuple):
     """A write, and the future of its caller."""
 
-    call: Callable[[Connection], Any]
+    call: Callable[[Connection], Awaitable[Any]]
     future: asyncio.Future[Any]
 
 
@@ -68,16 +116,20 @@ class AsyncDatabase:
         self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
         self._has_failed = False
 
-    async def read(self, call: Callable[[Connection], T]) -> T:
-        """Return what ``call`` returns, done in a thread."""
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return what ``call`` returns, done in a thread; its queries see one moment."""
 
         def read() -> T:
             with self.database.reading() as connection:
-                return call(connection)
+                connection.execute("BEGIN")
+                try:
+                    return finish(call(SqliteConnection(self.database, connection)))
+                finally:
+                    connection.execute("ROLLBACK")
 
         return await asyncio.to_thread(read)
 
-    async def write(self, call: Callable[[Connection], T]) -> T:
+    async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:  # noqa: ARG002  # all have one
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._changed:
@@ -90,12 +142,20 @@ class AsyncDatabase:
             self._changed.notify_all()
         return await future
 
+    async def exists(self) -> bool:
+        """Whether there is a file."""
+        return await asyncio.to_thread(self.database.path.exists)
+
+    async def shrink(self) -> int:
+        """Give some free pages back to the disk; return how many are left."""
+        return await asyncio.to_thread(self.database.shrink)
+
     async def check(self) -> None:
         """Write something if a write failed since this last succeeded. Raises StorageError (``DATABASE``)."""
         if self._has_failed:
             await asyncio.to_thread(self.database.check_disk_space)
             self._has_failed = False  # a failing write sets it again
-            await self.write(lambda connection: connection.execute("UPDATE migrations SET checksum = checksum"))
+            await self.write(lambda connection: connection.run("UPDATE migrations SET checksum = checksum"))
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another connection has written."""
@@ -156,10 +216,10 @@ class AsyncDatabase:
         self._has_failed |= any(isinstance(error, StorageError) for _, _, error in results)
         return results
 
-    def _do(self, write: _Write, connection: Connection) -> _Result:
+    def _do(self, write: _Write, connection: sqlite3.Connection) -> _Result:
         try:
             with self.database.writing():  # a part, so that all of it is undone when it fails
-                return write.future, write.call(connection), None
+                return write.future, finish(write.call(SqliteConnection(self.database, connection))), None
         except Exception as error:
             if not connection.in_transaction:  # it undid the others too, as a full disk does
                 raise
@@ -179,30 +239,3 @@ def _deliver(results: list[_Result]) -> None:
             future.set_result(value)
         else:
             future.set_exception(error)
-
-
-class Store:
-    """What keeps its rows in a database: its methods are asynchronous by :func:`reads` and :func:`writes`."""
-
-    def __init__(self, database: AsyncDatabase) -> None:
-        self._database = database
-
-
-def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method read in a thread, with that thread's connection."""
-
-    @wraps(method)
-    async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store._database.read(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
-
-    return read
-
-
-def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method write in the writer's thread, as a part of its transaction."""
-
-    @wraps(method)
-    async def write(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store._database.write(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
-
-    return write

@@ -3,182 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import time
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from sqlite3 import Connection
-from typing import Any, Final, Literal
+from typing import Final
 
-from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
+from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.packages import SqlPackages
+from skillwire.adapters.sql.run_blobs import SqlRunBlobs
+from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import DATABASE, Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.adapters.sqlite.packages import SqlitePackages
-from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.executions.grants import Grants
-from skillwire.model.access import DeviceLogin, Token
-from skillwire.model.execution import Grant, RunSettings
-from skillwire.model.skill import Permissions
+from skillwire.model.execution import RunSettings
 from skillwire.registry.tokens import Tokens
-
-
-class SqliteGrants(Store):
-    """Fills :class:`skillwire.ports.GrantStore`."""
-
-    @writes
-    def add(self, connection: Connection, grant: Grant) -> None:
-        columns = "digest, permissions, network, secrets, skill, version, granted_by, granted_at, files"
-        query = f"INSERT OR REPLACE INTO grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-        network, secrets = (json.dumps(sorted(set(names))) for names in grant.permissions)
-        asked = (grant.digest, grant.permissions.digest, network, secrets)
-        given = (grant.skill, grant.version, grant.by, grant.at, json.dumps(dict(grant.files)))
-        connection.execute(query, (*asked, *given))
-
-    @writes
-    def remove(self, connection: Connection, digest: str) -> int:
-        return connection.execute("DELETE FROM grants WHERE digest = ?", (digest,)).rowcount
-
-    @reads
-    def has(self, connection: Connection, digest: str, permissions: Permissions) -> bool:
-        query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
-        return connection.execute(query, (digest, permissions.digest)).fetchone() is not None
-
-    @reads
-    def all(self, connection: Connection) -> Sequence[Grant]:
-        columns = "digest, network, secrets, skill, version, granted_by, granted_at, files"
-        query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
-        return [
-            Grant(
-                digest,
-                Permissions(tuple(json.loads(network)), tuple(json.loads(secrets))),
-                skill,
-                version,
-                by,
-                at,
-                json.loads(files),
-            )
-            for digest, network, secrets, skill, version, by, at, files in connection.execute(query)
-        ]
-
-
-_ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest, account, used"  # noqa: S105  # columns
-
-
-class SqliteTokens(Store):
-    """Fills :class:`skillwire.ports.TokenStore`."""
-
-    @writes
-    def add(self, connection: Connection, token: Token) -> None:
-        _insert_token(connection, token)
-
-    @writes
-    def revoke(self, connection: Connection, token_id: str, at: float) -> None:
-        query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
-        connection.execute(query, (at, token_id))
-
-    @writes
-    def succeed(self, connection: Connection, token_id: str, successor: Token, *, end: float) -> bool:
-        query = "UPDATE tokens SET expires = min(ifnull(expires, ?1), ?1) WHERE token_id = ?2 AND revoked IS NULL"
-        is_good = connection.execute(query, (end, token_id)).rowcount == 1
-        if is_good:
-            _insert_token(connection, successor)
-        return is_good
-
-    @writes
-    def note_use(self, connection: Connection, token_id: str, at: float) -> None:
-        connection.execute("UPDATE tokens SET used = max(ifnull(used, 0), ?) WHERE token_id = ?", (at, token_id))
-
-    @reads
-    def find(self, connection: Connection, token_id: str) -> Token | None:
-        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
-        row = connection.execute(query, (token_id,)).fetchone()
-        return None if row is None else _read_token(row)
-
-    @reads
-    def all(self, connection: Connection, account: str = "") -> Sequence[Token]:
-        where = "WHERE account = ?" if account else ""
-        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens {where} ORDER BY created, token_id"  # noqa: S608  # constants
-        return [_read_token(row) for row in connection.execute(query, (account,) if account else ())]
-
-    @writes
-    def forget(self, connection: Connection, beginning: str, *, before: float) -> int:
-        query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
-        return connection.execute(query, (before, beginning)).rowcount
-
-    @writes
-    def end_session(self, connection: Connection, number: str, ends: float, *, now: float, most: int) -> None:
-        connection.execute("INSERT OR REPLACE INTO ended_sessions VALUES (?, ?)", (number, ends))
-        kept = "SELECT number FROM ended_sessions WHERE ends > ? ORDER BY ends DESC LIMIT ?"
-        connection.execute(f"DELETE FROM ended_sessions WHERE number NOT IN ({kept})", (now, most))  # noqa: S608  # a constant
-
-    @reads
-    def is_session_ended(self, connection: Connection, number: str) -> bool:
-        query = "SELECT 1 FROM ended_sessions WHERE number = ?"
-        return connection.execute(query, (number,)).fetchone() is not None
-
-
-class SqliteDeviceLogins(Store):
-    """Fills :class:`skillwire.ports.DeviceLoginStore`."""
-
-    @writes
-    def add(self, connection: Connection, login: DeviceLogin, *, now: float, most: int) -> bool:
-        connection.execute("DELETE FROM device_logins WHERE expires < ?", (now - limits.DEVICE_LOGIN_SECONDS,))
-        if connection.execute("SELECT count(*) FROM device_logins").fetchone()[0] >= most:
-            return False
-        values = (*login[:3], json.dumps(login.scopes), *login[4:])
-        connection.execute("INSERT INTO device_logins VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        return True
-
-    @reads
-    def find(self, connection: Connection, user: bytes) -> DeviceLogin | None:
-        return _read_device_login(connection, "user", user)
-
-    @writes
-    def decide(self, connection: Connection, login: DeviceLogin) -> bool:
-        statement = (
-            "UPDATE device_logins SET scopes = ?, decision = ?, account = ?, decided_by = ?, lifetime = ? "
-            "WHERE device = ? AND decision = ''"
-        )
-        values = (json.dumps(login.scopes), *login[8:], login.device)
-        return connection.execute(statement, values).rowcount == 1
-
-    @writes
-    def poll(self, connection: Connection, device: bytes, now: float) -> DeviceLogin | None:
-        login = _read_device_login(connection, "device", device)
-        if login is not None and login.decision and not login.is_polled_too_soon(now):
-            connection.execute("DELETE FROM device_logins WHERE device = ?", (device,))
-        elif login is not None:
-            longer = limits.DEVICE_POLL_SECONDS * login.is_polled_too_soon(now)
-            statement = "UPDATE device_logins SET polled = ?, interval = interval + ? WHERE device = ?"
-            connection.execute(statement, (now, longer, device))
-        return login
-
-
-def _read_device_login(connection: Connection, column: Literal["device", "user"], code: bytes) -> DeviceLogin | None:
-    query = f"SELECT * FROM device_logins WHERE {column} = ?"  # noqa: S608  # a constant
-    row = connection.execute(query, (code,)).fetchone()
-    return None if row is None else DeviceLogin._make([*row[:3], tuple(json.loads(row[3])), *row[4:]])
-
-
-def _insert_token(connection: Connection, token: Token) -> None:
-    statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-    names = (json.dumps(sorted(token.skills)), json.dumps(sorted(token.scopes)))
-    times = (token.created, token.expires, token.revoked)
-    connection.execute(statement, (token.token_id, token.name, token.kind, *names, *times, *token[8:]))
-
-
-def _read_token(row: tuple[Any, ...]) -> Token:
-    token_id, name, kind, skills, scopes, *rest = row
-    names = (frozenset(json.loads(skills)), frozenset(json.loads(scopes)))
-    return Token(token_id, name, kind, *names, *rest)
-
 
 SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
@@ -204,7 +47,7 @@ def open_tokens() -> Tokens:
 
 @cache
 def _tokens(state: Path) -> Tokens:
-    return Tokens(SqliteTokens(_database(state / DATABASE)), read_server_key(state / SERVER_KEY), time.time)
+    return Tokens(SqlTokens(_database(state / DATABASE)), read_server_key(state / SERVER_KEY), time.time)
 
 
 def close_databases() -> None:
@@ -213,9 +56,9 @@ def close_databases() -> None:
     _database.cache_clear()
 
 
-def open_packages() -> SqlitePackages:
+def open_packages() -> SqlPackages:
     """Return the packages of the registry, large artifacts beside the database; made with its first use."""
-    return SqlitePackages(open_database(), open_artifacts())
+    return SqlPackages(open_database(), open_artifacts())
 
 
 def open_artifacts() -> FileBlobs:
@@ -223,9 +66,9 @@ def open_artifacts() -> FileBlobs:
     return FileBlobs(state_directory() / ARTIFACTS, durable=True)
 
 
-def open_device_logins() -> SqliteDeviceLogins:
+def open_device_logins() -> SqlDeviceLogins:
     """Return the logins that programs asked for; the database is made with their first use."""
-    return SqliteDeviceLogins(open_database())
+    return SqlDeviceLogins(open_database())
 
 
 def open_server_key() -> bytes:
@@ -235,17 +78,17 @@ def open_server_key() -> bytes:
 
 def open_grants() -> Grants:
     """Return what was granted on this machine; the database is made with its first use."""
-    return Grants(SqliteGrants(open_database()), time.time)
+    return Grants(SqlGrants(open_database()), time.time)
 
 
-def open_ledger() -> SqliteLedger:
+def open_ledger() -> SqlLedger:
     """Return the executions in the state directory, large outputs beside the database; made with its first use."""
-    return SqliteLedger(open_database(), FileBlobs(state_directory() / OUTPUTS, durable=True))
+    return SqlLedger(open_database(), FileBlobs(state_directory() / OUTPUTS, durable=True))
 
 
-def open_run_blobs(settings: RunSettings) -> SqliteRunBlobs:
+def open_run_blobs(settings: RunSettings) -> SqlRunBlobs:
     """Return the blobs of runs in the state directory; made with their first use."""
-    return SqliteRunBlobs(open_database(), state_directory() / RUN_BLOBS, settings)
+    return SqlRunBlobs(open_database(), state_directory() / RUN_BLOBS, settings)
 
 
 def has_database() -> bool:

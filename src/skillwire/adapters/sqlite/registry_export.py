@@ -23,7 +23,7 @@ import msgspec
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, storage_errors, sync_folder, write_atomically
-from skillwire.adapters.sqlite.packages import ENTRY, read_entry
+from skillwire.adapters.sql.packages import ENTRY, read_entry
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 from skillwire.folder.publish import packed_files
 from skillwire.model.digest import Digest

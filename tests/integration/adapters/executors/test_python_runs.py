@@ -15,9 +15,9 @@ from skillwire.adapters.executors.python import PythonExecutor, kind_of, read_ou
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sql.run_blobs import SqlRunBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import DecodeError, TrustError
 from skillwire.executions.callable_skill import code_skill
 from skillwire.model.digest import Digest
@@ -42,7 +42,7 @@ channel = next(number for number in sorted(map(int, os.listdir("/proc/self/fd"))
 @pytest.fixture
 def blobs(tmp_path):
     database = Database(tmp_path / "skillwire.db")
-    yield SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS)
+    yield SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS)
     database.close()
 
 

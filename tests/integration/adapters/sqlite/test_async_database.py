@@ -42,7 +42,10 @@ class Writer:
         return first
 
     def write(self, call):
-        return self.commit.write(lambda _: call())
+        async def called(_):
+            return call()
+
+        return self.commit.write(called)
 
     def insert(self, number, table="a"):
         with self.database.writing() as connection:
@@ -173,7 +176,7 @@ async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):
     commit = AsyncDatabase(Database(tmp_path / "a.db", migrations=[SCHEMA]))
     for _ in range(2):
         with pytest.raises(StorageError):
-            await commit.write(lambda _: 1)
+            await commit.write(lambda connection: connection.value("SELECT 1"))
     await commit.close()
 
 

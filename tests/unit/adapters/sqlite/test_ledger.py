@@ -8,8 +8,9 @@ import pytest
 from tests.support.executions import NO_QUOTA, claim_of, fill, ids, make_execution
 
 from skillwire import limits
-from skillwire.adapters.sqlite import ledger_queue
-from skillwire.adapters.sqlite.ledger import SqliteLedger
+from skillwire.adapters.sql import ledger_queue
+from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sqlite.async_database import SqliteConnection, finish
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, IdempotencyKey
 
 DAY = 86_400.0
@@ -53,7 +54,8 @@ def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(of
             office.ledger.cancel(late.execution_id, "tester", office.clock.now)
             office.accept(caller="late", skill="other")
             counted = Steps(connection)
-            (claimed,) = unwrap(SqliteLedger.claim)(office.ledger.wrapped, connection, "w1", office.clock.now, quota)
+            own = SqliteConnection(office.database, connection)
+            (claimed,) = finish(unwrap(SqlLedger.claim)(office.ledger.wrapped, own, "w1", office.clock.now, quota))
             steps.append(counted.number)
             connection.set_progress_handler(None, 0)
             office.ledger.cancel(claimed.execution_id, "tester", office.clock.now)
@@ -112,8 +114,9 @@ def test_no_search_reads_the_rows_of_what_it_does_not_return(office, query):
     with office.database.reading() as connection:
         plans: list[str] = []
         connection.set_trace_callback(plans.append)
-        unwrap(SqliteLedger.search)(office.ledger.wrapped, connection, query)
-        unwrap(SqliteLedger.count)(office.ledger.wrapped, connection, query)
+        own = SqliteConnection(office.database, connection)
+        finish(unwrap(SqlLedger.search)(office.ledger.wrapped, own, query))
+        finish(unwrap(SqlLedger.count)(office.ledger.wrapped, own, query))
         connection.set_trace_callback(None)
         seen = [statement for statement in plans if statement.startswith("SELECT")]
         steps = [row[3] for one in seen for row in connection.execute(f"EXPLAIN QUERY PLAN {one}").fetchall()]
@@ -196,7 +199,7 @@ class TestCrash:
         kept = office.run(large)
         accepted = office.accept()
         claim = claim_of(office.claim_one())
-        monkeypatch.setattr("skillwire.adapters.sqlite.ledger.apply_transition", lambda *_, **__: 1 / 0)  # a crash
+        monkeypatch.setattr("skillwire.adapters.sql.ledger.apply_transition", lambda *_, **__: 1 / 0)  # a crash
         with pytest.raises(ZeroDivisionError):
             office.ledger.complete(claim, large.replace(b"x", b"y"), office.clock.now)
         monkeypatch.undo()

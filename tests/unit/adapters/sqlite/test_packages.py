@@ -6,9 +6,9 @@ import pytest
 from tests.support.catalogs import make_skill
 
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sql.packages import SqlPackages
+from skillwire.adapters.sqlite.async_database import AsyncDatabase, SqliteConnection, finish
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.packages import SqlitePackages
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import Change, PackageName, PackageVersion
@@ -17,7 +17,7 @@ from skillwire.model.package import Change, PackageName, PackageVersion
 @pytest.fixture
 def database(tmp_path):
     database = Database(tmp_path / "state.db")
-    store = SqlitePackages(AsyncDatabase(database), FileBlobs(tmp_path / "artifacts", durable=True))
+    store = SqlPackages(AsyncDatabase(database), FileBlobs(tmp_path / "artifacts", durable=True))
 
     async def publish():
         for number in range(20):
@@ -35,24 +35,24 @@ def steps(database, call, *arguments, **options):
     taken = []
     with database.reading() as connection:
         connection.set_progress_handler(lambda: taken.append(1), 1)
-        found = call.__wrapped__(None, connection, *arguments, **options)
+        found = finish(call.__wrapped__(None, SqliteConnection(database, connection), *arguments, **options))
         connection.set_progress_handler(None, 1)
     return found, len(taken)
 
 
 def test_a_private_package_takes_a_stranger_as_many_steps_as_an_absent_one(database):
     private, absent = PackageName("acme", "plan-05"), PackageName("acme", "plan-0x")
-    assert steps(database, SqlitePackages.package, private, with_private=False) == (
-        steps(database, SqlitePackages.package, absent, with_private=False)
+    assert steps(database, SqlPackages.package, private, with_private=False) == (
+        steps(database, SqlPackages.package, absent, with_private=False)
     )
-    assert steps(database, SqlitePackages.package, private)[0].name == private
+    assert steps(database, SqlPackages.package, private)[0].name == private
 
 
 def test_a_page_takes_a_stranger_no_steps_for_private_packages(database):
-    found, taken = steps(database, SqlitePackages.packages, "acme", "", 100, with_private=False)
+    found, taken = steps(database, SqlPackages.packages, "acme", "", 100, with_private=False)
     assert [one.name.name for one in found] == [f"plan-{number:02}" for number in range(0, 20, 2)]
     with database.reading() as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
     with database.writing() as connection:
         connection.execute("DELETE FROM packages WHERE access = 'private'")
-    assert steps(database, SqlitePackages.packages, "acme", "", 100, with_private=False) == (found, taken)
+    assert steps(database, SqlPackages.packages, "acme", "", 100, with_private=False) == (found, taken)

@@ -9,9 +9,9 @@ import time
 import pytest
 from tests.support.opened import Blocking
 
+from skillwire.adapters.sql.run_blobs import SqlRunBlobs, hold_blobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs, hold_blobs
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import BlobHold, RunSettings, check_kind, digest_of, is_blob_id
@@ -31,7 +31,7 @@ def database(tmp_path):
 
 @pytest.fixture
 def blobs(tmp_path, database):
-    return Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    return Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
 
 
 def put(blobs, content, owner="anna", kind="text/plain", now=NOW):
@@ -63,8 +63,8 @@ async def whole(content):
 def hold(blobs, digests, now, until):
     """Keep blobs of Anna for an execution."""
 
-    def call(connection):
-        hold_blobs(connection, BlobHold("anna", tuple(digests), now, until))
+    async def call(connection):
+        await hold_blobs(connection, BlobHold("anna", tuple(digests), now, until))
 
     Blocking(blobs._database).write(call)
 
@@ -176,7 +176,7 @@ def test_those_of_one_owner_have_a_bound_and_small_ones_count_as_larger(blobs):
 
 
 def test_those_of_all_have_a_bound(tmp_path, database):
-    blobs = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS, in_all=130 * KIB))
+    blobs = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS, in_all=130 * KIB))
     put(blobs, b"one")
     put(blobs, b"two", "bert")
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
@@ -214,7 +214,7 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path, blobs, d
     old = time.time() - 2 * HOUR
     for path in (orphan, blobs._folder / ".new-123", blobs.file_of(blob.digest)):
         os.utime(path, (old, old))
-    again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    again = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
     assert again.expire(NOW) == 0
     assert files(blobs) == sorted([".new-456", blob.digest.hex[2:]])
 
@@ -223,7 +223,7 @@ def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(tmp_pat
     put(blobs, b"hello")
     half = blobs._folder / ".new-123"
     half.write_bytes(b"left")
-    again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    again = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
     again.expire(NOW)
     assert half.exists()  # somebody may be writing it
     old = time.time() - 2 * HOUR

@@ -3,14 +3,14 @@
 from tests.support.opened import Blocking, open_database, open_grants, open_ledger, open_tokens
 from tests.unit.contracts.test_stores import ASKED, GRANT
 
+from skillwire.adapters.sql.tokens import SqlGrants
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteGrants
 from skillwire.model.skill import Permissions
 
 
 def test_what_was_granted_is_kept_with_all_that_people_ask_about(tmp_path):
-    first, second = (Blocking(SqliteGrants(AsyncDatabase(Database(tmp_path / "state.db")))) for _ in range(2))
+    first, second = (Blocking(SqlGrants(AsyncDatabase(Database(tmp_path / "state.db")))) for _ in range(2))
     first.add(GRANT)
     (kept,) = second.all()
     assert kept == GRANT._replace(permissions=Permissions(tuple(sorted(ASKED.network)), ASKED.secrets))

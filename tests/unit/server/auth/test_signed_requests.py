@@ -6,9 +6,9 @@ import pytest
 from tests.support.opened import Blocking
 
 from skillwire import limits
+from skillwire.adapters.sql.tokens import SqlTokens
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens
@@ -24,7 +24,7 @@ class World:
     def __init__(self, path):
         self.now = START
         self.database = Database(path)
-        self.tokens = Blocking(Tokens(SqliteTokens(AsyncDatabase(self.database)), b"k" * 32, lambda: self.now))
+        self.tokens = Blocking(Tokens(SqlTokens(AsyncDatabase(self.database)), b"k" * 32, lambda: self.now))
         self.requests = Blocking(SignedRequests(self.tokens.wrapped.signing_key, lambda: self.now))
         self.key = self.tokens.issue("robot", skills=["a"], scopes=["s"], kind="signing_key")
         self.now += 10 * WINDOW

@@ -15,13 +15,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from sqlite3 import Connection
 from typing import Any, Final
 
 from skillwire import limits
-from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING
-from skillwire.adapters.sqlite.ledger_rows import SELECT, read_execution
+from skillwire.adapters.sql.connection import Connection
+from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING
+from skillwire.adapters.sql.ledger_rows import SELECT, read_execution
 from skillwire.errors import UsageError
 from skillwire.model.execution import (
     EndedExecution,
@@ -55,63 +54,51 @@ _KINDS: Final = ("python", "http", "human", "function")
 _URGENCY: Final = "CASE priority WHEN 'high' THEN 0 WHEN 'normal' THEN 1 ELSE 2 END"
 _WHOSE: Final[dict[TaskOwner, str]] = {
     "open": "worker IS NULL",
-    "mine": "worker = :worker",
-    "others": "worker IS NOT NULL AND worker <> :worker",
+    "mine": "worker = ?",
+    "others": "worker IS NOT NULL AND worker <> ?",
 }
 
 
-def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
+async def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
     """Return a page of the executions that match ``query``. Raises UsageError (``CURSOR``)."""
     if query.after is not None and not _CURSOR.fullmatch(query.after):
         raise UsageError("CURSOR", "the cursor is invalid")
     if query.trace_id is not None:
-        numbers, end = _scan_numbers(connection, query)
+        numbers, end = await _scan_numbers(connection, query)
         page = numbers[: query.limit]
         after = page[-1] if len(numbers) > len(page) else end
-        return FoundExecutions(_read(connection, page), None if after is None else str(after))
-    with _snapshot(connection):
-        newest = {number for place in _index_queries(query) for number in _newest(connection, query, place)}
-        page = heapq.nlargest(query.limit, newest)
-        return FoundExecutions(_read(connection, page), str(page[-1]) if len(newest) > len(page) and page else None)
+        return FoundExecutions((await _read(connection, page)), None if after is None else str(after))
+    newest = {number for place in _index_queries(query) for number in await _newest(connection, query, place)}
+    page = heapq.nlargest(query.limit, newest)
+    return FoundExecutions((await _read(connection, page)), str(page[-1]) if len(newest) > len(page) and page else None)
 
 
-def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
+async def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
     """Count what ``query`` finds, by status, without its statuses and cursor; of a trace, on the first page only."""
     counted: Counter[ExecutionStatus] = Counter()
     if query.trace_id is not None:
-        for execution in _read(connection, _scan_numbers(connection, query._replace(after=None, statuses=None))[0]):
+        for execution in await _read(
+            connection, (await _scan_numbers(connection, query._replace(after=None, statuses=None)))[0]
+        ):
             counted[execution.status] += 1
         return counted
-    with _snapshot(connection):
-        for status in ExecutionStatus:
-            for where, values in _index_queries(query._replace(statuses=(status,))):
-                counted[status] += connection.execute(f"SELECT count(*) FROM {where}", values).fetchone()[0]  # noqa: S608  # constants
+    for status in ExecutionStatus:
+        for where, values in _index_queries(query._replace(statuses=(status,))):
+            counted[status] += await connection.value(f"SELECT count(*) FROM {where}", values)  # noqa: S608  # constants
     return +counted
 
 
-def tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
+async def tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
     """Return the most urgent tasks that are open, that ``worker`` has, or that others have, and how many of each."""
     source = f"FROM executions INDEXED BY executions_tasks WHERE {_TASK}"
-    values = {"worker": worker, "limit": limit}
-    statement = f"SELECT number {source} AND {_WHOSE[whose]} ORDER BY {_URGENCY}, deadline, number LIMIT :limit"
-    numbers = [row[0] for row in connection.execute(statement, values)]
+    where, values = _WHOSE[whose], {one: (worker,) * where.count("?") for one, where in _WHOSE.items()}
+    statement = f"SELECT number {source} AND {where} ORDER BY {_URGENCY}, deadline, number LIMIT ?"
+    numbers = [row[0] for row in await connection.rows(statement, (*values[whose], limit))]
     counts = {
-        one: connection.execute(f"SELECT count(*) {source} AND {_WHOSE[one]}", values) for one in _WHOSE
-    }  # constants
-    return OpenTasks(_read(connection, numbers), {one: cursor.fetchone()[0] for one, cursor in counts.items()})
-
-
-@contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
-    """Read all of it as it was at one moment, so that nothing is missed that goes from one index to another."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
+        one: await connection.value(f"SELECT count(*) {source} AND {condition}", values[one])
+        for one, condition in _WHOSE.items()
+    }
+    return OpenTasks(await _read(connection, numbers), counts)
 
 
 _Where = tuple[str, tuple[Any, ...]]
@@ -137,32 +124,31 @@ def _index_queries(query: ExecutionQuery) -> Iterator[_Where]:
                 yield ended + conditions, (status.value, *values)
 
 
-def _newest(connection: Connection, query: ExecutionQuery, place: _Where) -> Iterator[int]:
+async def _newest(connection: Connection, query: ExecutionQuery, place: _Where) -> list[int]:
     where, values = place
     if query.after is not None:
         where, values = f"{where} AND number < ?", (*values, int(query.after))
     statement = f"SELECT number FROM {where} ORDER BY number DESC LIMIT ?"  # noqa: S608  # constants
-    return (row[0] for row in connection.execute(statement, (*values, query.limit + 1)))
+    return [row[0] for row in await connection.rows(statement, (*values, query.limit + 1))]
 
 
-def _read(connection: Connection, numbers: Iterable[int]) -> tuple[Execution, ...]:
-    found = (connection.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone() for number in numbers)
-    return tuple(read_execution(row) for row in found)
+async def _read(connection: Connection, numbers: Iterable[int]) -> tuple[Execution, ...]:
+    return tuple([read_execution(await connection.row(f"{SELECT} WHERE number = ?", (number,))) for number in numbers])
 
 
-def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[list[int], int | None]:
+async def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[list[int], int | None]:
     """Return which of so many executions are asked for, and the last that was looked at; None for the last of all."""
     wanted = {column: getattr(query, column) for column in ("trace_id", "skill", "caller", "executor")}
     asked = {column: value for column, value in wanted.items() if value is not None}
     conditions = " AND ".join(f"{column} = ?" for column in asked)
     if query.statuses is not None:
         conditions += f" AND status IN ({', '.join(repr(status.value) for status in query.statuses)})"
-    newest = connection.execute("SELECT coalesce(max(number), 0) FROM executions").fetchone()[0]
+    newest = await connection.value("SELECT coalesce(max(number), 0) FROM executions")
     begin = newest + 1 if query.after is None else min(int(query.after), newest + 1)
     end = max(begin - limits.EXECUTIONS_LOOKED_AT, 0)
     statement = f"SELECT number FROM executions WHERE number < ? AND number >= ? AND {conditions} ORDER BY number DESC"  # noqa: S608  # constants
-    found = [row[0] for row in connection.execute(statement, (begin, end, *asked.values()))]
-    has_more = connection.execute("SELECT 1 FROM executions WHERE number < ? LIMIT 1", (end,)).fetchone() is not None
+    found = [row[0] for row in await connection.rows(statement, (begin, end, *asked.values()))]
+    has_more = (await connection.row("SELECT 1 FROM executions WHERE number < ? LIMIT 1", (end,))) is not None
     return found, end if has_more else None
 
 
@@ -175,20 +161,17 @@ ORDER BY completed, number LIMIT ?
 _COUNT_RUNNING: Final = "SELECT count(*) FROM executions WHERE worker IS NOT NULL AND status = 'running'"
 
 
-def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
+async def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
     """Return the counts now, and what was accepted and ended since ``after``; see the port."""
-    with _snapshot(connection):
-        number = after.accepted
-        if number is None:
-            query = "SELECT number FROM executions WHERE created < ? ORDER BY number DESC LIMIT 1"
-            number = (connection.execute(query, (after.completed,)).fetchone() or (0,))[0]
-        query = "SELECT count(*), coalesce(max(number), ?1) FROM executions WHERE number > ?1"
-        accepted, number = connection.execute(query, (number,)).fetchone()
-        rows = connection.execute(
-            _SELECT_ENDED, (after.completed, after.completed, after.ended, until, limit)
-        ).fetchall()
-        running = connection.execute(_COUNT_RUNNING).fetchone()[0]
-        statuses = count(connection, ExecutionQuery())
+    number = after.accepted
+    if number is None:
+        query = "SELECT number FROM executions WHERE created < ? ORDER BY number DESC LIMIT 1"
+        number = ((await connection.row(query, (after.completed,))) or (0,))[0]
+    query = "SELECT count(*), coalesce(max(number), ?1) FROM executions WHERE number > ?1"
+    accepted, number = await connection.row(query, (number,))
+    rows = await connection.rows(_SELECT_ENDED, (after.completed, after.completed, after.ended, until, limit))
+    running = await connection.value(_COUNT_RUNNING)
+    statuses = await count(connection, ExecutionQuery())
     completed, ended_number = rows[-1][:2] if rows else (after.completed, after.ended)
     ended = []
     for at, _, outcome, created, timeline in rows:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import chain
-from sqlite3 import Connection
 from typing import Any, Final
 
+from skillwire.adapters.sql.connection import Connection
 from skillwire.executions.states import NOTED, State, Transition
 from skillwire.model.execution import (
     FINAL,
@@ -59,7 +59,7 @@ def execution_row(execution: Execution) -> tuple[Any, ...]:
     )
 
 
-def insert(connection: Connection, executions: Sequence[Execution]) -> None:
+async def insert(connection: Connection, executions: Sequence[Execution]) -> None:
     """Insert new executions, many with one statement.
 
     A thread releases the interpreter for each statement, and waits to get it back beside a busy event loop.
@@ -68,13 +68,13 @@ def insert(connection: Connection, executions: Sequence[Execution]) -> None:
     done = 0
     for number, statement in _INSERTS.items():
         while len(rows) - done >= number:
-            connection.execute(statement, tuple(chain.from_iterable(rows[done : done + number])))
+            await connection.run(statement, tuple(chain.from_iterable(rows[done : done + number])))
             done += number
     mounts = [
         (digest, one.execution_id) for one in executions if one.attachments for _, digest in one.attachments.mounts
     ]
     if mounts:
-        connection.executemany("INSERT OR IGNORE INTO run_mounts VALUES (?, ?)", mounts)
+        await connection.run_many("INSERT INTO run_mounts VALUES (?, ?) ON CONFLICT DO NOTHING", mounts)
 
 
 def read_execution(row: Sequence[Any]) -> Execution:
@@ -101,26 +101,26 @@ def read_state(row: Sequence[Any]) -> State:
     return State(ExecutionStatus(status), *own)
 
 
-def find(connection: Connection, execution_id: str) -> Execution | None:
+async def find(connection: Connection, execution_id: str) -> Execution | None:
     """Return an execution."""
-    row = connection.execute(f"{SELECT} WHERE execution_id = ?", (execution_id,)).fetchone()
+    row = await connection.row(f"{SELECT} WHERE execution_id = ?", (execution_id,))
     return None if row is None else read_execution(row)
 
 
-def state_of(connection: Connection, execution_id: str) -> State | None:
+async def state_of(connection: Connection, execution_id: str) -> State | None:
     """Return what decides about an execution."""
     query = f"SELECT {STATE} FROM executions WHERE execution_id = ?"  # noqa: S608  # a constant
-    row = connection.execute(query, (execution_id,)).fetchone()
+    row = await connection.row(query, (execution_id,))
     return None if row is None else read_state(row)
 
 
-def claimed_state(connection: Connection, claim: Claim) -> State | None:
+async def claimed_state(connection: Connection, claim: Claim) -> State | None:
     """Return the state of what is claimed, if the claim holds."""
-    state = state_of(connection, claim.execution_id)
+    state = await state_of(connection, claim.execution_id)
     return state if state is not None and state.holds(claim) else None
 
 
-def apply_transition(
+async def apply_transition(
     connection: Connection,
     execution_id: str,
     what: Transition,
@@ -133,7 +133,7 @@ def apply_transition(
     lease: tuple[float | None, str | None] = (None, None),
 ) -> bool:
     """Let an event happen to an execution, if it can; return whether it did."""
-    state = state_of(connection, execution_id)
+    state = await state_of(connection, execution_id)
     after = state.step(what, worker=worker, not_before=not_before) if state else None
     if after is None:
         return False
@@ -157,5 +157,5 @@ def apply_transition(
         " callback_at = CASE WHEN webhook IS NOT NULL AND ? THEN ? END WHERE execution_id = ?"
     )
     event = f"{encode_json(Event(now.wall, what, by, note))}\n"
-    connection.execute(query, (*values.values(), event, is_final, now.wall, execution_id))
+    await connection.run(query, (*values.values(), event, is_final, now.wall, execution_id))
     return True

@@ -14,10 +14,10 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from sqlite3 import Connection
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
+from skillwire.adapters.sql.connection import Connection
 from skillwire.model.execution import Moment, Quota
 
 #: What waits for a worker; as the indexes have it, word by word.
@@ -117,38 +117,38 @@ class Queue:
     def __init__(self) -> None:
         self._stopped = _FIRST
 
-    def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
+    async def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
         functions = None if quota.functions is None else json.dumps(sorted(quota.functions))
         may_run = (now.wall, json.dumps(sorted(quota.executors)), functions, functions)
-        room = _Quotas(connection.execute(_COUNT_HELD), quota, limit)
+        room = _Quotas((await connection.rows(_COUNT_HELD)), quota, limit)
         for look in _LOOKS:
             taken = -1
             while room.left and taken < len(room.taken):
                 taken = len(room.taken)
                 most = room.left + taken + _SPARE
                 asked = (quota.queue, look, now.wall, *room.full(), *may_run, most)
-                for row in connection.execute(_FRONT, asked).fetchall():
+                for row in await connection.rows(_FRONT, asked):
                     room.take(row)
-            if not room.left or connection.execute(_HAS_MORE, (quota.queue, look)).fetchone() is None:
+            if not room.left or (await connection.row(_HAS_MORE, (quota.queue, look))) is None:
                 return list(room.taken)
         heads = [
-            connection.execute(_HEADS, (*lane, quota.queue, now.wall, *may_run, limit)).fetchall()
-            for lane in self._lanes(connection, room)
+            (await connection.rows(_HEADS, (*lane, quota.queue, now.wall, *may_run, limit)))
+            async for lane in self._lanes(connection, room)
         ]
         for row in heapq.merge(*heads, key=lambda row: (row[1], row[0])):  # by turn and number
             room.take(row)
         return list(room.taken)
 
-    def _lanes(self, connection: Connection, room: _Quotas) -> Iterator[_Lane]:
+    async def _lanes(self, connection: Connection, room: _Quotas) -> AsyncIterator[_Lane]:
         """Yield lanes with room, from where the last walk stopped, and once around at most."""
         began = lane = self._stopped
         is_full, has_turned = False, began == _FIRST
         for _ in range(_LANES):
             found: _Lane | None = None
             if not is_full:  # another lane of the same caller
-                found = connection.execute(_NEXT_SKILL, lane).fetchone()
-            found = found or connection.execute(_NEXT_CALLER, lane[:1]).fetchone()
+                found = await connection.row(_NEXT_SKILL, lane)
+            found = found or (await connection.row(_NEXT_CALLER, lane[:1]))
             if found is None and not has_turned:
                 lane, is_full, has_turned = _FIRST, False, True
                 continue

@@ -17,14 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Final
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
-from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING, Queue
-from skillwire.adapters.sqlite.ledger_rows import (
+from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
+from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING, Queue
+from skillwire.adapters.sql.ledger_rows import (
     SELECT,
     STATE,
     apply_transition,
@@ -36,8 +35,8 @@ from skillwire.adapters.sqlite.ledger_rows import (
     read_state,
     state_of,
 )
-from skillwire.adapters.sqlite.ledger_search import count, search, statistics, tasks
-from skillwire.adapters.sqlite.run_blobs import hold_blobs
+from skillwire.adapters.sql.ledger_search import count, search, statistics, tasks
+from skillwire.adapters.sql.run_blobs import hold_blobs
 from skillwire.executions.states import (
     CANCELLED,
     after_failure,
@@ -89,14 +88,11 @@ _LOST: Final = (
 _DUE: Final = "SELECT execution_id FROM executions WHERE queue = ? AND callback_at <= ?"
 
 
-class SqliteLedger(Store):
+class SqlLedger(Store):
     """Fills :class:`skillwire.ports.ExecutionLedger`; ``chance`` (0 to 1) is the jitter of retries."""
 
-    def __init__(
-        self, database: AsyncDatabase, outputs: FileBlobs, *, chance: Callable[[], float] = random.random
-    ) -> None:
+    def __init__(self, database: Database, outputs: FileBlobs, *, chance: Callable[[], float] = random.random) -> None:
         super().__init__(database)
-        self._part = database.database.writing  # within the writer's transaction: a part that is undone by itself
         self._outputs = outputs
         self._chance = chance
         self._queue = Queue()
@@ -104,51 +100,51 @@ class SqliteLedger(Store):
     # --- accepting and reading
 
     @writes
-    def accept_all(self, connection: Connection, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
+    async def accept_all(self, connection: Connection, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
         plain = [one.execution for one in new if one.is_plain]
         try:
-            with self._part():
-                insert(connection, plain)
+            async with connection.part():
+                await insert(connection, plain)
             are_stored = True
         except Exception:
-            if not connection.in_transaction:  # it has undone everything, as a full disk does
+            if not connection.is_usable:  # it has undone everything, as a full disk does
                 raise
             are_stored = False
         return [
-            Accepted(one.execution, "new") if one.is_plain and are_stored else self._accept(connection, one)
+            Accepted(one.execution, "new") if one.is_plain and are_stored else (await self._accept(connection, one))
             for one in new
         ]
 
-    def _accept(self, connection: Connection, new: NewExecution) -> Accepted | Exception:
+    async def _accept(self, connection: Connection, new: NewExecution) -> Accepted | Exception:
         try:
-            with self._part():
+            async with connection.part():
                 if new.key is not None:
                     query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
-                    used = connection.execute(query, (new.key.caller, new.key.key)).fetchone()
-                    if used and (earlier := find(connection, used[1])) is not None:
+                    used = await connection.row(query, (new.key.caller, new.key.key))
+                    if used and (earlier := await find(connection, used[1])) is not None:
                         return Accepted(earlier, "repeated" if used[0] == new.key.body else "another")
-                insert(connection, [new.execution])
+                await insert(connection, [new.execution])
                 if new.key is not None:
                     row = (new.key.caller, new.key.key, new.key.body, new.execution.execution_id)
-                    connection.execute("INSERT INTO idempotency_keys VALUES (?, ?, ?, ?)", row)
+                    await connection.run("INSERT INTO idempotency_keys VALUES (?, ?, ?, ?)", row)
                 if new.hold is not None:
-                    hold_blobs(connection, new.hold)
+                    await hold_blobs(connection, new.hold)
                 versions = [(str(skill.artifact.digest), pack_skill(skill)) for skill in new.skills]
-                connection.executemany("INSERT OR IGNORE INTO skill_versions VALUES (?, ?)", versions)
+                await connection.run_many("INSERT INTO skill_versions VALUES (?, ?) ON CONFLICT DO NOTHING", versions)
         except Exception as error:
-            if not connection.in_transaction:
+            if not connection.is_usable:
                 raise
             return error
         return Accepted(new.execution, "new")
 
     @reads
-    def find(self, connection: Connection, execution_id: str) -> Execution | None:
-        return find(connection, execution_id)
+    async def find(self, connection: Connection, execution_id: str) -> Execution | None:
+        return await find(connection, execution_id)
 
     @reads
-    def find_begun(self, connection: Connection, beginning: str) -> Execution | None:
+    async def find_begun(self, connection: Connection, beginning: str) -> Execution | None:
         query = f"{SELECT} WHERE execution_id >= ? AND execution_id < ? LIMIT 2"
-        rows = connection.execute(query, (beginning, f"{beginning}~")).fetchall()
+        rows = await connection.rows(query, (beginning, f"{beginning}~"))
         return read_execution(rows[0]) if len(rows) == 1 else None
 
     async def output(self, execution: Execution) -> bytes | None:
@@ -162,74 +158,74 @@ class SqliteLedger(Store):
         return await asyncio.to_thread(self._outputs.path, Digest(execution.output_blob))
 
     @reads
-    def find_skill(self, connection: Connection, digest: str) -> Skill | None:
-        row = connection.execute("SELECT skill FROM skill_versions WHERE digest = ?", (digest,)).fetchone()
+    async def find_skill(self, connection: Connection, digest: str) -> Skill | None:
+        row = await connection.row("SELECT skill FROM skill_versions WHERE digest = ?", (digest,))
         return None if row is None else unpack_skill(row[0])
 
     @reads
-    def open_skills(self, connection: Connection) -> Sequence[Skill]:
+    async def open_skills(self, connection: Connection) -> Sequence[Skill]:
         is_open = "FROM executions INDEXED BY executions_open WHERE completed IS NULL"
         mounted = f"SELECT digest FROM run_mounts WHERE execution_id IN (SELECT execution_id {is_open})"  # noqa: S608  # a constant
         query = f"SELECT skill FROM skill_versions WHERE digest IN (SELECT digest {is_open} UNION {mounted})"  # noqa: S608  # same
-        return [unpack_skill(row[0]) for row in connection.execute(query)]
+        return [unpack_skill(row[0]) for row in await connection.rows(query)]
 
     @reads
-    def search(self, connection: Connection, query: ExecutionQuery) -> FoundExecutions:
-        return search(connection, query)
+    async def search(self, connection: Connection, query: ExecutionQuery) -> FoundExecutions:
+        return await search(connection, query)
 
     @reads
-    def waiting(self, connection: Connection) -> Mapping[str, int]:
+    async def waiting(self, connection: Connection) -> Mapping[str, int]:
         number: Counter[str] = Counter()
         for where in _CALLERS:
-            rows = connection.execute(f"SELECT caller, count(*) FROM executions {where} GROUP BY caller")  # noqa: S608  # a constant
-            number.update(dict(rows.fetchall()))
+            rows = await connection.rows(f"SELECT caller, count(*) FROM executions {where} GROUP BY caller")  # noqa: S608  # a constant
+            number.update(dict(rows))
         return number
 
     @reads
-    def count(self, connection: Connection, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
-        return count(connection, query or ExecutionQuery())
+    async def count(self, connection: Connection, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
+        return await count(connection, query or ExecutionQuery())
 
     @reads
-    def tasks(self, connection: Connection, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        return tasks(connection, worker, whose, limit)
+    async def tasks(self, connection: Connection, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
+        return await tasks(connection, worker, whose, limit)
 
     @writes
-    def claim(
+    async def claim(
         self, connection: Connection, worker: str, now: Moment, quota: Quota, *, limit: int = 1
     ) -> Sequence[Execution]:
-        chosen = self._queue.choose(connection, now, quota, limit)
+        chosen = await self._queue.choose(connection, now, quota, limit)
         lease = (now.steady + quota.lease, now.boot)
         for execution_id in chosen:
-            apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker, lease=lease)
-        return [found for name in chosen if (found := find(connection, name)) is not None]
+            await apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker, lease=lease)
+        return [found for name in chosen if (found := await find(connection, name)) is not None]
 
     @writes
-    def claim_task(self, connection: Connection, execution_id: str, worker: str, now: Moment) -> Execution | None:
-        state = state_of(connection, execution_id)
+    async def claim_task(self, connection: Connection, execution_id: str, worker: str, now: Moment) -> Execution | None:
+        state = await state_of(connection, execution_id)
         if state is None or not state.is_waiting(now.wall):
             return None
         query = "SELECT 1 FROM executions WHERE execution_id = ? AND executor = 'human'"
-        if connection.execute(query, (execution_id,)).fetchone() is None:
+        if (await connection.row(query, (execution_id,))) is None:
             return None
-        apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker)
-        return find(connection, execution_id)
+        await apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker)
+        return await find(connection, execution_id)
 
     @writes
-    def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
-        return claimed_state(connection, claim) is not None and apply_transition(
-            connection, claim.execution_id, "release", now, by=claim.worker
+    async def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
+        return (await claimed_state(connection, claim)) is not None and (
+            await apply_transition(connection, claim.execution_id, "release", now, by=claim.worker)
         )
 
     @writes
-    def renew(self, connection: Connection, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
+    async def renew(
+        self, connection: Connection, claims: Collection[Claim], now: Moment, lease: float
+    ) -> Collection[Claim]:
         which = f"execution_id = ? AND worker = ? AND attempt = ? AND {CLAIMED}"
         query = f"UPDATE executions SET lease_until = ?, lease_boot = ? WHERE {which}"  # noqa: S608  # a constant
-        return [
-            claim for claim in claims if connection.execute(query, (now.steady + lease, now.boot, *claim)).rowcount == 0
-        ]
+        return [claim for claim in claims if (await connection.run(query, (now.steady + lease, now.boot, *claim))) == 0]
 
     @writes
-    def complete(
+    async def complete(
         self,
         connection: Connection,
         claim: Claim,
@@ -239,17 +235,19 @@ class SqliteLedger(Store):
         log: str = "",
         blobs: Sequence[OutputBlob] = (),
     ) -> bool:
-        if claimed_state(connection, claim) is None:
+        if (await claimed_state(connection, claim)) is None:
             return False
         is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
         kept = (None, str(self._outputs.put(output))) if is_large else (output, None)
         query = "UPDATE executions SET output = ?, output_blob = ?, log = ?, blobs = ? WHERE execution_id = ?"
-        connection.execute(query, (*kept, log or None, encode_json(list(blobs)) if blobs else None, claim.execution_id))
-        return apply_transition(connection, claim.execution_id, "complete", now, by=claim.worker)
+        await connection.run(
+            query, (*kept, log or None, encode_json(list(blobs)) if blobs else None, claim.execution_id)
+        )
+        return await apply_transition(connection, claim.execution_id, "complete", now, by=claim.worker)
 
     @writes
-    def fail(self, connection: Connection, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        state = claimed_state(connection, claim)
+    async def fail(self, connection: Connection, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
+        state = await claimed_state(connection, claim)
         if state is None:
             return False
         chance = self._chance()
@@ -257,12 +255,12 @@ class SqliteLedger(Store):
         not_before = next_attempt(state, failure, now.wall, chance) if what == "retry" else None
         if what == "expire":
             query = "SELECT timeout FROM executions WHERE execution_id = ?"
-            late = timed_out(claim.execution_id, connection.execute(query, (claim.execution_id,)).fetchone()[0])
+            late = timed_out(claim.execution_id, await connection.value(query, (claim.execution_id,)))
             failure = late._replace(details={**failure.details, **late.details})  # such as the worker's log
         if log:
             query = "UPDATE executions SET log = ? WHERE execution_id = ?"
-            connection.execute(query, (log, claim.execution_id))
-        return apply_transition(
+            await connection.run(query, (log, claim.execution_id))
+        return await apply_transition(
             connection,
             claim.execution_id,
             what,
@@ -273,39 +271,43 @@ class SqliteLedger(Store):
         )
 
     @writes
-    def cancel(self, connection: Connection, execution_id: str, by: str, now: Moment) -> Execution | None:
-        apply_transition(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
-        return find(connection, execution_id)
+    async def cancel(self, connection: Connection, execution_id: str, by: str, now: Moment) -> Execution | None:
+        await apply_transition(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
+        return await find(connection, execution_id)
 
     # --- what servers do now and then; mostly there is nothing to do, which a read finds out without a lock
 
     @reads
-    def _is_any(self, connection: Connection, query: str, values: tuple[object, ...]) -> bool:
-        return connection.execute(f"{query} LIMIT 1", values).fetchone() is not None
+    async def _is_any(self, connection: Connection, query: str, values: tuple[object, ...]) -> bool:
+        return (await connection.row(f"{query} LIMIT 1", values)) is not None
 
     async def expire(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         times = now.wall, now.wall - limits.EXECUTION_END_SECONDS
 
-        def expire(connection: Connection) -> Sequence[str]:
-            late = connection.execute(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH + len(held))).fetchall()
+        async def expire(connection: Connection) -> Sequence[str]:
+            late = await connection.rows(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH + len(held)))
             return [
                 execution_id
                 for execution_id, worker, attempt, timeout in late
                 if Claim(execution_id, worker, attempt) not in held
-                and apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
+                and (
+                    await apply_transition(
+                        connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout)
+                    )
+                )
             ]
 
         return await self._database.write(expire) if await self._is_any(_LATE, times) else ()
 
     async def recover(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
-        def recover(connection: Connection) -> Sequence[str]:
+        async def recover(connection: Connection) -> Sequence[str]:
             most = EXPIRED_PER_BATCH + len(held)
-            lost = connection.execute(f"{_LOST} LIMIT ?", (now.boot, now.steady, most)).fetchall()
+            lost = await connection.rows(f"{_LOST} LIMIT ?", (now.boot, now.steady, most))
             return [
                 execution_id
                 for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
                 if Claim(execution_id, state.worker or "", state.attempt) not in held
-                and apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
+                and (await apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state)))
             ]
 
         return await self._database.write(recover) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
@@ -314,48 +316,52 @@ class SqliteLedger(Store):
         return await self._due_callbacks(now, limit, queue) if await self._is_any(_DUE, (queue, now.wall)) else ()
 
     @writes
-    def _due_callbacks(self, connection: Connection, now: Moment, limit: int, queue: str) -> Sequence[Execution]:
-        due = [row[0] for row in connection.execute(f"{_DUE} ORDER BY callback_at LIMIT ?", (queue, now.wall, limit))]
+    async def _due_callbacks(self, connection: Connection, now: Moment, limit: int, queue: str) -> Sequence[Execution]:
+        due = [
+            row[0] for row in await connection.rows(f"{_DUE} ORDER BY callback_at LIMIT ?", (queue, now.wall, limit))
+        ]
         taken = "UPDATE executions SET callback_at = ?, callbacks = callbacks + 1 WHERE execution_id = ?"
-        connection.executemany(taken, [(now.wall + CALLBACK_SECONDS, execution_id) for execution_id in due])
-        return [found for execution_id in due if (found := find(connection, execution_id)) is not None]
+        await connection.run_many(taken, [(now.wall + CALLBACK_SECONDS, execution_id) for execution_id in due])
+        return [found for execution_id in due if (found := await find(connection, execution_id)) is not None]
 
     @writes
-    def put_off_callback(
+    async def put_off_callback(
         self, connection: Connection, execution_id: str, until: float | None, *, was_tried: bool = True
     ) -> None:
         put_off = "UPDATE executions SET callback_at = ?, callbacks = callbacks - ? WHERE execution_id = ?"
-        connection.execute(put_off, (until, 0 if was_tried else 1, execution_id))
+        await connection.run(put_off, (until, 0 if was_tried else 1, execution_id))
 
     @writes
-    def forget(self, connection: Connection, now: Moment, *, outputs: float, rows: float) -> int:
-        number = forget_outputs(connection, now.wall - outputs, self._outputs)
-        return number + forget_rows(connection, now.wall - rows, self._outputs)
+    async def forget(self, connection: Connection, now: Moment, *, outputs: float, rows: float) -> int:
+        number = await forget_outputs(connection, now.wall - outputs, self._outputs)
+        return number + (await forget_rows(connection, now.wall - rows, self._outputs))
 
     async def remove_orphaned_outputs(self) -> int:
-        def find_strays(connection: Connection) -> list[Path]:
-            return [file for file, digest in self._outputs.files() if not is_needed(connection, digest)]
+        async def find_strays(connection: Connection) -> list[Path]:
+            return [file for file, digest in self._outputs.files() if not (await is_needed(connection, digest))]
 
-        def remove(file: Path, connection: Connection) -> bool:  # outputs are written in a transaction, too
-            if is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
+        async def remove(file: Path, connection: Connection) -> bool:  # outputs are written in a transaction, too
+            if await is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
                 return False
-            file.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)  # noqa: ASYNC240  # in the thread that writes
             return True
 
         strays = await self._database.read(find_strays)
         return sum([await self._database.write(partial(remove, file)) for file in strays])
 
     async def shrink(self) -> int:
-        return await asyncio.to_thread(self._database.database.shrink)
+        return await self._database.shrink()
 
     @reads
-    def statistics(self, connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
-        return statistics(connection, after, until, limit)
+    async def statistics(
+        self, connection: Connection, after: StatisticsCursor, until: float, limit: int
+    ) -> LedgerStatistics:
+        return await statistics(connection, after, until, limit)
 
     # --- the database
 
     async def exists(self) -> bool:
-        return await asyncio.to_thread(self._database.database.path.exists)
+        return await self._database.exists()
 
     async def check(self) -> None:
         await self._database.check()
@@ -367,46 +373,46 @@ class SqliteLedger(Store):
         await self._database.close()
 
 
-def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) -> int:
+async def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) -> int:
     """Forget outputs of executions that completed before a time; return how many."""
     query = (
         "SELECT number, output_blob FROM executions WHERE status = 'completed' AND output_forgotten = 0"
         " AND completed < ? ORDER BY completed LIMIT ?"
     )
-    found = connection.execute(query, (before, DELETED_PER_BATCH)).fetchall()
+    found = await connection.rows(query, (before, DELETED_PER_BATCH))
     forget = "UPDATE executions SET output = NULL, log = NULL, blobs = NULL, output_forgotten = 1 WHERE number = ?"
-    connection.executemany(forget, [(number,) for number, _ in found])
-    _remove_blobs(connection, {blob for _, blob in found if blob}, outputs)
+    await connection.run_many(forget, [(number,) for number, _ in found])
+    await _remove_blobs(connection, {blob for _, blob in found if blob}, outputs)
     return len(found)
 
 
-def forget_rows(connection: Connection, before: float, outputs: FileBlobs) -> int:
+async def forget_rows(connection: Connection, before: float, outputs: FileBlobs) -> int:
     """Forget executions that ended before a time, with all that was kept for them alone; return how many."""
     query = "SELECT execution_id, digest, output_blob FROM executions WHERE completed < ? ORDER BY completed LIMIT ?"
-    found = connection.execute(query, (before, DELETED_PER_BATCH)).fetchall()
+    found = await connection.rows(query, (before, DELETED_PER_BATCH))
     names = [(execution_id,) for execution_id, _, _ in found]
-    connection.executemany("DELETE FROM executions WHERE execution_id = ?", names)
-    connection.executemany("DELETE FROM idempotency_keys WHERE execution_id = ?", names)
+    await connection.run_many("DELETE FROM executions WHERE execution_id = ?", names)
+    await connection.run_many("DELETE FROM idempotency_keys WHERE execution_id = ?", names)
     query = "DELETE FROM run_mounts WHERE execution_id = ? RETURNING digest"
-    mounted = [row for name in names for row in connection.execute(query, name).fetchall()]
+    mounted = [row for name in names for row in await connection.rows(query, name)]
     is_unused = (
         "NOT EXISTS (SELECT 1 FROM executions WHERE digest = ?1 AND completed IS NOT NULL)"
         " AND NOT EXISTS (SELECT 1 FROM executions INDEXED BY executions_open WHERE completed IS NULL AND digest = ?1)"
         " AND NOT EXISTS (SELECT 1 FROM run_mounts WHERE digest = ?1)"
     )
     digests = {*mounted, *((digest,) for _, digest, _ in found)}
-    connection.executemany(f"DELETE FROM skill_versions WHERE digest = ?1 AND {is_unused}", digests)  # noqa: S608  # a constant
-    _remove_blobs(connection, {blob for _, _, blob in found if blob}, outputs)
+    await connection.run_many(f"DELETE FROM skill_versions WHERE digest = ?1 AND {is_unused}", digests)  # noqa: S608  # a constant
+    await _remove_blobs(connection, {blob for _, _, blob in found if blob}, outputs)
     return len(found)
 
 
-def _remove_blobs(connection: Connection, blobs: set[str], outputs: FileBlobs) -> None:
+async def _remove_blobs(connection: Connection, blobs: set[str], outputs: FileBlobs) -> None:
     for blob in map(Digest, blobs):
-        if not is_needed(connection, blob):
+        if not (await is_needed(connection, blob)):
             outputs.remove(blob)
 
 
-def is_needed(connection: Connection, blob: Digest) -> bool:
+async def is_needed(connection: Connection, blob: Digest) -> bool:
     """Whether an execution has its output in this blob."""
     query = "SELECT 1 FROM executions WHERE output_blob = ? AND output_forgotten = 0 LIMIT 1"
-    return connection.execute(query, (str(blob),)).fetchone() is not None
+    return (await connection.row(query, (str(blob),))) is not None

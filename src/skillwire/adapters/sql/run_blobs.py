@@ -16,13 +16,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterable, Sequence
 from pathlib import Path
-from sqlite3 import Connection
 from typing import BinaryIO, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.adapters.files.blobs import NEW, FileBlobWriting
-from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
+from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
@@ -42,11 +41,11 @@ _KEEP: Final = (
 _HOLD: Final = "UPDATE run_blobs SET expires = max(expires, ?) WHERE owner = ? AND digest = ? AND expires > ?"
 
 
-class SqliteRunBlobs(Store):
+class SqlRunBlobs(Store):
     """Fills :class:`skillwire.ports.RunBlobs`; ``in_all`` bounds the bytes of all owners."""
 
     def __init__(
-        self, database: AsyncDatabase, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
+        self, database: Database, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
     ) -> None:
         super().__init__(database)
         self._folder = folder
@@ -71,20 +70,20 @@ class SqliteRunBlobs(Store):
                 file.close()
 
     @writes
-    def _store(
+    async def _store(
         self, connection: Connection, owner: str, files: Sequence[tuple[FileBlobWriting, str]], now: float
     ) -> Sequence[RunBlob]:
         kept = []
         for file, given in files:
             row = (owner, str(file.digest), given, file.size, now + self._settings.blob_seconds, now)
-            kind, expires = connection.execute(_KEEP, row).fetchone()
+            kind, expires = await connection.row(_KEEP, row)
             kept.append(RunBlob(file.digest, kind, file.size, expires))
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs WHERE owner = ? AND expires > ?"  # noqa: S608  # constants
-        if connection.execute(query, (owner, now)).fetchone()[0] > self._settings.blobs_per_owner:
+        if await connection.value(query, (owner, now)) > self._settings.blobs_per_owner:
             message = f"your blobs have more than {self._settings.blobs_per_owner:,} bytes together"
             raise ConflictError("BLOB_ROOM", message, details={"limit": "blobs_per_owner"})
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs"  # noqa: S608  # constants
-        if connection.execute(query).fetchone()[0] > self._in_all:
+        if await connection.value(query) > self._in_all:
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
         for file, _ in files:
             file.move(self._place(file.digest))
@@ -98,25 +97,25 @@ class SqliteRunBlobs(Store):
         return blob
 
     @reads
-    def _find(self, connection: Connection, owner: str, digest: Digest, now: float) -> RunBlob | None:
+    async def _find(self, connection: Connection, owner: str, digest: Digest, now: float) -> RunBlob | None:
         query = "SELECT kind, size, expires FROM run_blobs WHERE owner = ? AND digest = ? AND expires > ?"
-        row = connection.execute(query, (owner, str(digest), now)).fetchone()
+        row = await connection.row(query, (owner, str(digest), now))
         return None if row is None else RunBlob(digest, *row)
 
     @writes
-    def _renew(self, connection: Connection, owner: str, digest: Digest, now: float, expires: float) -> None:
-        connection.execute(_HOLD, (expires, owner, str(digest), now))
+    async def _renew(self, connection: Connection, owner: str, digest: Digest, now: float, expires: float) -> None:
+        await connection.run(_HOLD, (expires, owner, str(digest), now))
 
     async def file_of(self, digest: Digest) -> Path | None:
         path = self._place(digest)
         return path if await asyncio.to_thread(path.is_file) else None
 
     @writes
-    def remove(self, connection: Connection, owner: str, digest: Digest) -> bool:
+    async def remove(self, connection: Connection, owner: str, digest: Digest) -> bool:
         query = "DELETE FROM run_blobs WHERE owner = ? AND digest = ?"
-        is_removed = connection.execute(query, (owner, str(digest))).rowcount > 0
+        is_removed = (await connection.run(query, (owner, str(digest)))) > 0
         if is_removed:
-            self._remove_unowned(connection, digest)
+            await self._remove_unowned(connection, digest)
         return is_removed
 
     def spool(self) -> BinaryIO:
@@ -126,7 +125,7 @@ class SqliteRunBlobs(Store):
 
     async def expire(self, now: float) -> int:
         query = "SELECT 1 FROM run_blobs WHERE expires <= ? LIMIT 1"  # mostly there is none, which needs no lock
-        is_any = await self._database.read(lambda connection: connection.execute(query, (now,)).fetchone() is not None)
+        is_any = await self._database.read(lambda connection: connection.value(query, (now,)))
         number = await self._expire(now) if is_any else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
@@ -135,20 +134,20 @@ class SqliteRunBlobs(Store):
         return number
 
     @writes
-    def _expire(self, connection: Connection, now: float) -> int:
+    async def _expire(self, connection: Connection, now: float) -> int:
         query = "SELECT owner, digest FROM run_blobs WHERE expires <= ? ORDER BY expires LIMIT ?"
-        rows = connection.execute(query, (now, _EXPIRED_AT_ONCE)).fetchall()
-        connection.executemany("DELETE FROM run_blobs WHERE owner = ? AND digest = ?", rows)
+        rows = await connection.rows(query, (now, _EXPIRED_AT_ONCE))
+        await connection.run_many("DELETE FROM run_blobs WHERE owner = ? AND digest = ?", rows)
         for digest in {digest for _, digest in rows}:
-            self._remove_unowned(connection, Digest(digest))
+            await self._remove_unowned(connection, Digest(digest))
         return len(rows)
 
-    def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
-        if not _is_owned(connection, digest):
+    async def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
+        if not (await _is_owned(connection, digest)):
             self._place(digest).unlink(missing_ok=True)
 
     @reads
-    def _leftovers(self, connection: Connection) -> list[Digest]:
+    async def _leftovers(self, connection: Connection) -> list[Digest]:
         """Remove old files that are half written; return the digests of those without a row."""
         with storage_errors(self._folder):
             for path in self._folder.glob(f"{NEW}*"):
@@ -156,27 +155,27 @@ class SqliteRunBlobs(Store):
                     path.unlink(missing_ok=True)
             files = self._folder.glob("[0-9a-f][0-9a-f]/*")
             found = [(path, Digest(f"sha256:{path.parent.name}{path.name}")) for path in files]
-            return [digest for path, digest in found if not _is_owned(connection, digest) and _is_left(path)]
+            return [digest for path, digest in found if not (await _is_owned(connection, digest)) and _is_left(path)]
 
     @writes
-    def _remove_leftover(self, connection: Connection, digest: Digest) -> None:
+    async def _remove_leftover(self, connection: Connection, digest: Digest) -> None:
         with storage_errors(self._folder):
-            self._remove_unowned(connection, digest)
+            await self._remove_unowned(connection, digest)
 
     def _place(self, digest: Digest) -> Path:
         return self._folder / digest.hex[:2] / digest.hex[2:]
 
 
-def hold_blobs(connection: Connection, hold: BlobHold) -> None:
+async def hold_blobs(connection: Connection, hold: BlobHold) -> None:
     """Keep blobs at least until a time. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
     for digest in hold.digests:
-        if connection.execute(_HOLD, (hold.until, hold.owner, str(digest), hold.now)).rowcount == 0:
+        if (await connection.run(_HOLD, (hold.until, hold.owner, str(digest), hold.now))) == 0:
             raise blob_not_found(PREFIX + digest.hex)
 
 
-def _is_owned(connection: Connection, digest: Digest) -> bool:
+async def _is_owned(connection: Connection, digest: Digest) -> bool:
     query = "SELECT 1 FROM run_blobs WHERE digest = ? LIMIT 1"
-    return connection.execute(query, (str(digest),)).fetchone() is not None
+    return (await connection.row(query, (str(digest),))) is not None
 
 
 def _is_left(path: Path) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.sqlite.async_database import Store, reads, writes
+from skillwire.adapters.sql.connection import Store, reads, writes
 from skillwire.errors import StorageError
 from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
@@ -47,10 +47,9 @@ from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from sqlite3 import Connection
 
     from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.adapters.sqlite.async_database import AsyncDatabase
+    from skillwire.adapters.sql.connection import Connection, Database
     from skillwire.model.package import Published
 
 _ACCOUNT: Final = "name, created, is_operator, issuer, subject"
@@ -61,7 +60,7 @@ _VERSION: Final = "skill, published, publisher, uploaded, status, reason, succes
 #: The columns of an audit entry.
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
-_NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
+_NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 #: The number of the row of a package, by its name.
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
@@ -77,131 +76,135 @@ _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
 
-class SqlitePackages(Store):
+class SqlPackages(Store):
     """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row, durably."""
 
-    def __init__(self, database: AsyncDatabase, large: FileBlobs) -> None:
+    def __init__(self, database: Database, large: FileBlobs) -> None:
         super().__init__(database)
         self._large = large
 
     @writes
-    def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        statement = f"INSERT OR IGNORE INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?)"
-        if connection.execute(statement, account).rowcount == 0:
+    async def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
+        statement = f"INSERT INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        if (await connection.run(statement, account)) == 0:
             return False
-        _record(connection, change)
+        await _record(connection, change)
         return True
 
     @writes
-    def update_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        statement = "UPDATE OR IGNORE accounts SET is_operator = ?, issuer = ?, subject = ? WHERE name = ?"
-        if connection.execute(statement, (*account[2:], account.name)).rowcount == 0:
+    async def update_account(self, connection: Connection, account: Account, change: Change) -> bool:
+        other = "SELECT 1 FROM accounts WHERE issuer = ?2 AND subject = ?3 AND issuer != '' AND name != ?4"
+        changed = "UPDATE accounts SET is_operator = ?1, issuer = ?2, subject = ?3"
+        statement = f"{changed} WHERE name = ?4 AND NOT EXISTS ({other})"
+        if (await connection.run(statement, (*account[2:], account.name))) == 0:
             return False
-        _record(connection, change)
+        await _record(connection, change)
         return True
 
     @reads
-    def account(self, connection: Connection, name: str) -> Account | None:
+    async def account(self, connection: Connection, name: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
-        return _read_account(connection.execute(query, (name,)).fetchone())
+        return _read_account(await connection.row(query, (name,)))
 
     @reads
-    def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
+    async def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
-        return _read_account(connection.execute(query, (issuer, subject)).fetchone())
+        return _read_account(await connection.row(query, (issuer, subject)))
 
     @reads
-    def has_operator(self, connection: Connection) -> bool:
-        return connection.execute("SELECT 1 FROM accounts WHERE is_operator LIMIT 1").fetchone() is not None
+    async def has_operator(self, connection: Connection) -> bool:
+        return (await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1")) is not None
 
     @writes
-    def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
-        if not _insert_namespace(connection, namespace):
+    async def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
+        if not (await _insert_namespace(connection, namespace)):
             return False
-        connection.execute("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
-        _record(connection, change)
+        await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
+        await _record(connection, change)
         return True
 
     @reads
-    def namespace(self, connection: Connection, name: str) -> Namespace | None:
+    async def namespace(self, connection: Connection, name: str) -> Namespace | None:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
-        row = connection.execute(query, (name,)).fetchone()
+        row = await connection.row(query, (name,))
         return None if row is None else _read_namespace(row)
 
     @reads
-    def namespaces(self, connection: Connection, after: str, limit: int) -> Sequence[Namespace]:
+    async def namespaces(self, connection: Connection, after: str, limit: int) -> Sequence[Namespace]:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name > ? AND renamed_to = '' ORDER BY name LIMIT ?"
-        return [_read_namespace(row) for row in connection.execute(query, (after, limit))]
+        return [_read_namespace(row) for row in await connection.rows(query, (after, limit))]
 
     @writes
-    def update_namespace(self, connection: Connection, namespace: Namespace, change: Change) -> None:
+    async def update_namespace(self, connection: Connection, namespace: Namespace, change: Change) -> None:
         statement = "UPDATE namespaces SET proof = ?, domain = ?, proven = ? WHERE name = ?"
-        connection.execute(statement, (*namespace.proof, namespace.name))
-        _record(connection, change)
+        await connection.run(statement, (*namespace.proof, namespace.name))
+        await _record(connection, change)
 
     @writes
-    def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
-        row = connection.execute(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,)).fetchone()
-        if row is None or row[-1] or not _insert_namespace(connection, Namespace(new, row[1])):
+    async def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
+        row = await connection.row(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,))
+        if row is None or row[-1] or not (await _insert_namespace(connection, Namespace(new, row[1]))):
             return False
-        connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
+        await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
-        connection.execute(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
+        await connection.run(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
         for table in ("members", "audit", "requirements"):
-            connection.execute(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
+            await connection.run(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
-            number for (number,) in connection.execute("SELECT number FROM packages WHERE namespace = ?", (old,))
+            number for (number,) in await connection.rows("SELECT number FROM packages WHERE namespace = ?", (old,))
         ]
         for number in numbers:
             statement = f"UPDATE packages SET namespace = ?, changed = {_NEXT_CHANGE} WHERE number = ?"
-            connection.execute(statement, (new, number))
-            packed = connection.execute("SELECT version, skill FROM versions WHERE package = ?", (number,)).fetchall()
+            await connection.run(statement, (new, number))
+            packed = await connection.rows("SELECT version, skill FROM versions WHERE package = ?", (number,))
             for version, content in packed:
                 renamed = pack_skill(move_skill(unpack_skill(content), new))
                 statement = "UPDATE versions SET skill = ? WHERE package = ? AND version = ?"
-                connection.execute(statement, (renamed, number, version))
-        _record(connection, change)
+                await connection.run(statement, (renamed, number, version))
+        await _record(connection, change)
         return True
 
     @writes
-    def set_role(self, connection: Connection, namespace: str, account: str, role: Role | None, change: Change) -> bool:
+    async def set_role(
+        self, connection: Connection, namespace: str, account: str, role: Role | None, change: Change
+    ) -> bool:
         query = "SELECT 1 FROM members WHERE namespace = ? AND role = ? AND account != ?"
-        other = connection.execute(query, (namespace, Role.OWNER.value, account)).fetchone()
+        other = await connection.row(query, (namespace, Role.OWNER.value, account))
         if role is not Role.OWNER and other is None:
             return False
-        connection.execute("DELETE FROM members WHERE namespace = ? AND account = ?", (namespace, account))
+        await connection.run("DELETE FROM members WHERE namespace = ? AND account = ?", (namespace, account))
         if role is not None:
-            connection.execute("INSERT INTO members VALUES (?, ?, ?)", (namespace, account, role.value))
-        _record(connection, change)
+            await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace, account, role.value))
+        await _record(connection, change)
         return True
 
     @reads
-    def members(self, connection: Connection, namespace: str) -> Mapping[str, Role]:
+    async def members(self, connection: Connection, namespace: str) -> Mapping[str, Role]:
         query = "SELECT account, role FROM members WHERE namespace = ? ORDER BY account"
-        return {account: Role(role) for account, role in connection.execute(query, (namespace,))}
+        return {account: Role(role) for account, role in await connection.rows(query, (namespace,))}
 
     @reads
-    def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
-        return _roles(connection, account)
+    async def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
+        return await _roles(connection, account)
 
     @reads
-    def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
+    async def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
         query = (
             f"SELECT {_NAMESPACE} FROM namespaces WHERE renamed_to = '' "
-            "AND name = ifnull((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
+            "AND name = coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         )
-        row = connection.execute(query, (name.namespace,)).fetchone()
+        row = await connection.row(query, (name.namespace,))
         if row is None:
             return Standing(None)
         query = "SELECT role FROM members WHERE namespace = ? AND account = ?"
-        role = connection.execute(query, (row[0], account)).fetchone()
-        found = _find(connection, PackageName(row[0], name.name))
+        role = await connection.row(query, (row[0], account))
+        found = await _find(connection, PackageName(row[0], name.name))
         return Standing(_read_namespace(row), Role(role[0]) if role else None, found[1] if found else None)
 
     @reads
-    def named(self, connection: Connection, account: str) -> int:
+    async def named(self, connection: Connection, account: str) -> int:
         query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
-        return int(connection.execute(query, (account,)).fetchone()[0])
+        return int(await connection.value(query, (account,)))
 
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
         is_large = len(artifact) > limits.REGISTRY_ROW_BYTES
@@ -210,38 +213,38 @@ class SqlitePackages(Store):
         return await self._publish(version, None if is_large else artifact, change)
 
     @writes
-    def _publish(
+    async def _publish(
         self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
     ) -> Published:
         skill = version.skill
         packed, digest = pack_skill(skill), _raw(skill.artifact.digest)
-        found = _find(connection, version.package)
+        found = await _find(connection, version.package)
         renamed = "SELECT 1 FROM namespaces WHERE name = ? AND renamed_to != ''"
-        if connection.execute(renamed, (skill.publisher,)).fetchone():
+        if await connection.row(renamed, (skill.publisher,)):
             return "closed"
         if found is None:
-            columns = f"{_PACKAGE}, changed"
-            statement = f"INSERT INTO packages ({columns}) VALUES (?, ?, ?, ?, ?, '', '', '', '', {_NEXT_CHANGE})"
+            values = f"(?, ?, ?, ?, ?, '', '', '', '', {_NEXT_CHANGE})"
+            statement = f"INSERT INTO packages ({_PACKAGE}, changed) VALUES {values} RETURNING number"
             row = (skill.publisher, skill.name, change.at, skill.access.value, Status.ACTIVE.value)
-            number = connection.execute(statement, row).lastrowid
+            number = await connection.value(statement, row)
         else:
             number, package = found
             query = "SELECT artifact FROM versions WHERE package = ? AND version = ?"
-            same = connection.execute(query, (number, version.version)).fetchone()
+            same = await connection.row(query, (number, version.version))
             if package.state.status in CLOSED or package.renamed_to:
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
-            if not _fits(connection, version.package, packed):
+            if not (await _fits(connection, version.package, packed)):
                 return "full"
             access = narrowest_access(package.access, skill.access)
-            connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
+            await connection.run("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
         if content is None and not self._large.has(skill.artifact.digest, skill.artifact.size):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
-        statement = "INSERT OR IGNORE INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
-        connection.execute(statement, (digest, content, skill.artifact.size))
+        statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        await connection.run(statement, (digest, content, skill.artifact.size))
         columns = f"package, version, artifact, {_VERSION}"
-        connection.execute(
+        await connection.run(
             f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(number, version.version, digest),
@@ -250,33 +253,35 @@ class SqlitePackages(Store):
             ),
         )
         rows = [(*name, number, version.version) for name in required_packages(skill.requires, skill.publisher)]
-        present = "ifnull((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
-        connection.executemany(f"INSERT OR IGNORE INTO requirements VALUES ({present}, ?2, ?3, ?4)", rows)
-        _own_name(connection, version.package)
-        _set_latest(connection, number)
-        _record(connection, change)
+        present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
+        await connection.run_many(
+            f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
+        )
+        await _own_name(connection, version.package)
+        await _set_latest(connection, number)
+        await _record(connection, change)
         return "created"
 
     @reads
-    def fits(self, connection: Connection, version: PackageVersion) -> bool:
-        return _fits(connection, version.package, pack_skill(version.skill))
+    async def fits(self, connection: Connection, version: PackageVersion) -> bool:
+        return await _fits(connection, version.package, pack_skill(version.skill))
 
     @reads
-    def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
-        found = _find(connection, name, with_private=with_private)
+    async def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
+        found = await _find(connection, name, with_private=with_private)
         return None if found is None else found[1]
 
     @reads
-    def packages(
+    async def packages(
         self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         condition = f"{_LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ?"
         query = f"SELECT {_PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
         row = (namespace, after, Status.DELETED.value, limit)
-        return [_read_package(row) for row in connection.execute(query, row)]
+        return [_read_package(row) for row in await connection.rows(query, row)]
 
     @reads
-    def find_packages(
+    async def find_packages(
         self, connection: Connection, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         query = (
@@ -285,79 +290,81 @@ class SqlitePackages(Store):
         )
         deleted, end = Status.DELETED.value, f"{beginning}~"  # ~ is behind z
         row = (beginning, end, after.name, after.namespace, deleted, with_private, limit)
-        return [_read_package(row) for row in connection.execute(query, row)]
+        return [_read_package(row) for row in await connection.rows(query, row)]
 
     @writes
-    def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
-        _update(connection, name, change, access=access.value)
-        _own_name(connection, name)
+    async def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
+        await _update(connection, name, change, access=access.value)
+        await _own_name(connection, name)
 
     @writes
-    def redirect_package(self, connection: Connection, name: PackageName, to: PackageName, change: Change) -> None:
+    async def redirect_package(
+        self, connection: Connection, name: PackageName, to: PackageName, change: Change
+    ) -> None:
         query = "SELECT namespace, name FROM packages WHERE renamed_to = ?"
-        for earlier in connection.execute(query, (str(name),)).fetchall():
-            _set(connection, PackageName(*earlier), renamed_to=str(to))
-        _update(connection, name, change, renamed_to=str(to))
+        for earlier in await connection.rows(query, (str(name),)):
+            await _set(connection, PackageName(*earlier), renamed_to=str(to))
+        await _update(connection, name, change, renamed_to=str(to))
         owner = "SELECT 1 FROM packages WHERE namespace = ? AND name = ? AND owns_name"
-        if to.name == name.name and connection.execute(owner, name).fetchone():
-            _set(connection, name, owns_name=0)
-            _set(connection, to, owns_name=1)
+        if to.name == name.name and (await connection.row(owner, name)):
+            await _set(connection, name, owns_name=0)
+            await _set(connection, to, owns_name=1)
 
     @writes
-    def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
+    async def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
         status, reason, successor = _state_row(state)
-        _update(connection, name, change, status=status, reason=reason, successor=successor)
+        await _update(connection, name, change, status=status, reason=reason, successor=successor)
 
     @writes
-    def set_version_state(
+    async def set_version_state(
         self, connection: Connection, name: PackageName, version: str, state: State, change: Change
     ) -> None:
-        found = _find(connection, name)
+        found = await _find(connection, name)
         if found is not None:
             statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
-            connection.execute(statement, (*_state_row(state), found[0], version))
-            _set_latest(connection, found[0])
-            _record(connection, change)
+            await connection.run(statement, (*_state_row(state), found[0], version))
+            await _set_latest(connection, found[0])
+            await _record(connection, change)
 
     @writes
-    def set_reader(
+    async def set_reader(
         self, connection: Connection, name: PackageName, account: str, *, may_read: bool, change: Change
     ) -> None:
-        found = _find(connection, name)
+        found = await _find(connection, name)
         if found is not None:
             add, remove = (
-                "INSERT OR IGNORE INTO readers VALUES (?, ?)",
+                "INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING",
                 "DELETE FROM readers WHERE package = ? AND account = ?",
             )
-            connection.execute(add if may_read else remove, (found[0], account))
-            _record(connection, change)
+            await connection.run(add if may_read else remove, (found[0], account))
+            await _record(connection, change)
 
     @reads
-    def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
+    async def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
         query = f"SELECT account FROM readers WHERE package = {_NUMBER} ORDER BY account"
-        return [account for (account,) in connection.execute(query, name)]
+        return [account for (account,) in await connection.rows(query, name)]
 
     @reads
-    def rights(self, connection: Connection, account: str) -> Rights:
-        row = connection.execute(f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?", (account,)).fetchone()
+    async def rights(self, connection: Connection, account: str) -> Rights:
+        row = await connection.row(f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?", (account,))
         query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
-        shared = sorted(PackageName(*row) for row in connection.execute(query, (account,)))
-        return Rights(_read_account(row), _roles(connection, account), shared)
+        shared = sorted(PackageName(*row) for row in await connection.rows(query, (account,)))
+        return Rights(_read_account(row), (await _roles(connection, account)), shared)
 
     @reads
-    def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
+    async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
         query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
-        row = connection.execute(query, (*name, version)).fetchone()
+        row = await connection.row(query, (*name, version))
         return None if row is None else _read_version(row)
 
     @reads
-    def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
+    async def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
         query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER}"
-        versions = [_read_version(row) for row in connection.execute(query, name)]
+        versions = [_read_version(row) for row in await connection.rows(query, name)]
         return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
 
     @reads
-    def dependents(
+    async def dependents(
         self, connection: Connection, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         query = (
@@ -366,42 +373,42 @@ class SqlitePackages(Store):
             "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
         )
         row = (*name, Status.DELETED.value, with_private, *after, limit)
-        return [_read_package(row) for row in connection.execute(query, row)]
+        return [_read_package(row) for row in await connection.rows(query, row)]
 
     @reads
-    def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:
+    async def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:
         query = f"SELECT {_VERSION} FROM versions WHERE artifact = ? ORDER BY published LIMIT ?"
-        return [_read_version(row) for row in connection.execute(query, (_raw(digest), limit))]
+        return [_read_version(row) for row in await connection.rows(query, (_raw(digest), limit))]
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found, content = await self._artifact(digest)
         return await asyncio.to_thread(self._large.read, digest) if found and content is None else content
 
     @reads
-    def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
-        row = connection.execute("SELECT content FROM artifacts WHERE digest = ?", (_raw(digest),)).fetchone()
+    async def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
+        row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (_raw(digest),))
         return (False, None) if row is None else (True, row[0])
 
     @writes
-    def remove_unowned(self, connection: Connection, before: float) -> int:
+    async def remove_unowned(self, connection: Connection, before: float) -> int:
         removed = 0
         with storage_errors(self._large.directory):
             for path, digest in self._large.files():
-                owned = len(digest.hex) == _HEX and connection.execute(_OWNED, (_raw(digest),)).fetchone()
+                owned = len(digest.hex) == _HEX and (await connection.row(_OWNED, (_raw(digest),)))
                 if not owned and path.stat().st_mtime < before:  # in one transaction, so that no version comes
                     path.unlink(missing_ok=True)
                     removed += 1
         return removed
 
     @reads
-    def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
+    async def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
         versions = "versions ON versions.package = packages.number AND versions.version = packages.latest"
         query = (
             "SELECT changed, number, owns_name, skill, versions.status, versions.reason, versions.successor, "
             f"{_OF_PACKAGES} FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
         )
         found, cursor = [], after
-        rows = connection.execute(query, (after, limit))
+        rows = await connection.rows(query, (after, limit))
         for changed, number, owns, packed, status, reason, successor, *row in rows:
             package, cursor = _read_package(row), changed
             is_hidden = packed is None or package.state.status in _HIDDEN or package.renamed_to
@@ -410,11 +417,11 @@ class SqlitePackages(Store):
         return ChangedPackages(cursor, tuple(found))
 
     @writes
-    def record(self, connection: Connection, change: Change) -> None:
-        _record(connection, change)
+    async def record(self, connection: Connection, change: Change) -> None:
+        await _record(connection, change)
 
     @reads
-    def audit(
+    async def audit(
         self, connection: Connection, after: int, limit: int, namespaces: Collection[str] | None = None
     ) -> Sequence[AuditEntry]:
         condition, names = "number > ?", tuple(namespaces or ())
@@ -422,10 +429,10 @@ class SqlitePackages(Store):
             marks = ", ".join("?" * len(names))
             condition += f" AND namespace IN ({marks})"
         query = f"SELECT {ENTRY} FROM audit WHERE {condition} ORDER BY number LIMIT ?"
-        return [read_entry(row) for row in connection.execute(query, (after, *names, limit))]
+        return [read_entry(row) for row in await connection.rows(query, (after, *names, limit))]
 
     @reads
-    def statistics(self, connection: Connection, *, with_private: bool) -> Mapping[str, int]:
+    async def statistics(self, connection: Connection, *, with_private: bool) -> Mapping[str, int]:
         known = "SELECT number FROM packages WHERE status != ?" + ("" if with_private else " AND access != ?")
         row = (Status.DELETED.value,) if with_private else (Status.DELETED.value, Access.PRIVATE.value)
         stored = f"SELECT DISTINCT artifact FROM versions WHERE package IN ({known})"
@@ -434,91 +441,92 @@ class SqlitePackages(Store):
             "packages": f"SELECT count(*) FROM ({known})",
             "versions": f"SELECT count(*) FROM versions WHERE package IN ({known})",
             "downloads": f"SELECT count(*) FROM downloads WHERE package IN ({known})",
-            "bytes": f"SELECT ifnull(sum(size), 0) FROM artifacts WHERE digest IN ({stored})",
+            "bytes": f"SELECT coalesce(sum(size), 0) FROM artifacts WHERE digest IN ({stored})",
         }
-        counted = {key: connection.execute(query, row if "?" in query else ()) for key, query in queries.items()}
-        return {key: int(found.fetchone()[0]) for key, found in counted.items()}
+        return {key: int(await connection.value(query, row if "?" in query else ())) for key, query in queries.items()}
 
     @writes
-    def count_download(self, connection: Connection, name: PackageName, version: str, day: str, counted: bytes) -> None:
-        found = _find(connection, name)
+    async def count_download(
+        self, connection: Connection, name: PackageName, version: str, day: str, counted: bytes
+    ) -> None:
+        found = await _find(connection, name)
         if found is not None:
             row = (found[0], day, version, counted)
-            connection.execute("INSERT OR IGNORE INTO downloads VALUES (?, ?, ?, ?)", row)
+            await connection.run("INSERT INTO downloads VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
 
     @reads
-    def rank(self, connection: Connection) -> Mapping[str, Mapping[str, float]]:
-        counts = dict(connection.execute("SELECT package, count(*) FROM downloads GROUP BY package").fetchall())
+    async def rank(self, connection: Connection) -> Mapping[str, Mapping[str, float]]:
+        counts = dict(await connection.rows("SELECT package, count(*) FROM downloads GROUP BY package"))
         query = "SELECT number, namespace, name, owns_name, changed FROM packages WHERE access = 'public'"
         found: dict[str, dict[str, float]] = {"updated": {}, "downloads": {}}
-        for number, namespace, name, owns_name, changed in connection.execute(query):
+        for number, namespace, name, owns_name, changed in await connection.rows(query):
             for key in (f"{namespace}/{name}", *([name] if owns_name else [])):
                 found["updated"][key] = changed
                 found["downloads"][key] = counts.get(number, 0)
         return found
 
     @reads
-    def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
+    async def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
         counts = "SELECT day, count(DISTINCT counted) FROM downloads"
         query = f"{counts} WHERE package = {_NUMBER} AND day >= ? GROUP BY day ORDER BY day"
-        return dict(connection.execute(query, (*name, since)).fetchall())
+        return dict(await connection.rows(query, (*name, since)))
 
 
-def _roles(connection: Connection, account: str) -> dict[str, Role]:
+async def _roles(connection: Connection, account: str) -> dict[str, Role]:
     query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
-    return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
+    return {namespace: Role(role) for namespace, role in await connection.rows(query, (account,))}
 
 
-def _find(connection: Connection, name: PackageName, *, with_private: bool = True) -> tuple[int, Package] | None:
+async def _find(connection: Connection, name: PackageName, *, with_private: bool = True) -> tuple[int, Package] | None:
     """Return the number of a package's row, and the package."""
     query = f"SELECT number, {_PACKAGE} FROM {_LOOKED_UP[with_private]} namespace = ? AND name = ?"
-    row = connection.execute(query, name).fetchone()
+    row = await connection.row(query, name)
     return None if row is None else (row[0], _read_package(row[1:]))
 
 
-def _fits(connection: Connection, name: PackageName, packed: bytes) -> bool:
-    query = f"SELECT ifnull(sum(length(skill)), 0) FROM versions WHERE package = {_NUMBER}"
-    (held,) = connection.execute(query, name).fetchone()
+async def _fits(connection: Connection, name: PackageName, packed: bytes) -> bool:
+    query = f"SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = {_NUMBER}"
+    (held,) = await connection.row(query, name)
     return not held or int(held) + len(packed) <= limits.REGISTRY_PACKAGE_BYTES
 
 
-def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
-    _set(connection, name, **values)
-    _record(connection, change)
+async def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
+    await _set(connection, name, **values)
+    await _record(connection, change)
 
 
-def _set(connection: Connection, name: PackageName, **values: str | int) -> None:
+async def _set(connection: Connection, name: PackageName, **values: str | int) -> None:
     columns = ", ".join(f"{column} = ?" for column in values)
     statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
-    connection.execute(statement, (*values.values(), *name))
+    await connection.run(statement, (*values.values(), *name))
 
 
-def _own_name(connection: Connection, name: PackageName) -> None:
+async def _own_name(connection: Connection, name: PackageName) -> None:
     """Give a package that is not private its name without the namespace, unless another one was given it before."""
     condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
     other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
-    connection.execute(f"UPDATE packages SET owns_name = 1 WHERE {condition} AND NOT EXISTS ({other})", name)
+    await connection.run(f"UPDATE packages SET owns_name = 1 WHERE {condition} AND NOT EXISTS ({other})", name)
 
 
-def _set_latest(connection: Connection, number: int | None) -> None:
-    versions = connection.execute("SELECT version, status FROM versions WHERE package = ?", (number,)).fetchall()
+async def _set_latest(connection: Connection, number: int | None) -> None:
+    versions = await connection.rows("SELECT version, status FROM versions WHERE package = ?", (number,))
     latest = latest_version((version, Status(status)) for version, status in versions)
-    connection.execute(f"UPDATE packages SET latest = ?, changed = {_NEXT_CHANGE} WHERE number = ?", (latest, number))
+    await connection.run(f"UPDATE packages SET latest = ?, changed = {_NEXT_CHANGE} WHERE number = ?", (latest, number))
 
 
-def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:
+async def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:
     row = (namespace.name, namespace.created, *namespace.proof)
-    statement = "INSERT OR IGNORE INTO namespaces VALUES (?, ?, ?, ?, ?, '')"
-    return connection.execute(statement, row).rowcount == 1
+    statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
+    return (await connection.run(statement, row)) == 1
 
 
-def _record(connection: Connection, change: Change) -> None:
+async def _record(connection: Connection, change: Change) -> None:
     """Append the audit entry of a change."""
-    last = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    last = await connection.row("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1")
     number, previous = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
     details = json.dumps(change.details, sort_keys=True)
     row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change), change.namespace)
-    connection.execute(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _read_account(row: tuple[Any, ...] | None) -> Account | None:

@@ -1,0 +1,1 @@
+"""The stores of a server, in statements that SQLite and PostgreSQL both understand."""

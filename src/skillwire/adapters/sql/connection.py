@@ -1,0 +1,116 @@
+"""What the stores ask of a database.
+
+A store's statements are written once and run on SQLite and on PostgreSQL: placeholders are ``?``, or ``?1`` for a value
+that occurs twice; a conflict is ``ON CONFLICT``; flags are the numbers 0 and 1. ``INDEXED BY`` is read by SQLite alone.
+SQLite has one writer at a time and PostgreSQL many. So a store whose rules span several rows names its
+:attr:`Store.turn`, which one transaction at a time holds, and one that changes single rows locks them
+(:attr:`Connection.locked`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="Store")
+
+Values = Sequence[Any]
+
+
+class Connection(Protocol):
+    """A connection within a read, or within a transaction."""
+
+    @property
+    def locked(self) -> str:
+        """What ends a query whose rows stay as they are until the transaction ends, such as `` FOR UPDATE``."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the transaction still stands. A full disk and a lost connection have undone all of it."""
+
+    async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of a query."""
+
+    async def row(self, query: str, values: Values = ()) -> Any:  # a tuple of as many as were asked for
+        """Return the first row of a query; None without one."""
+
+    async def value(self, query: str, values: Values = ()) -> Any:  # of any column
+        """Return the first value of the first row; None without a row."""
+
+    async def run(self, statement: str, values: Values = ()) -> int:
+        """Run a statement; return how many rows it changed."""
+
+    async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
+        """Run a statement for each of ``rows``."""
+
+    def part(self) -> AbstractAsyncContextManager[None]:
+        """Begin a part of the transaction, which its own error undoes alone."""
+
+
+class Database(Protocol):
+    """A database that event loops read and write. Raises StorageError (``DATABASE``)."""
+
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return what ``call`` returns; its queries see one moment."""
+
+    async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
+        """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing.
+
+        Of the transactions with one ``turn``, none begins before the one before it has ended.
+        """
+
+    async def exists(self) -> bool:
+        """Whether it was created."""
+
+    async def shrink(self) -> int:
+        """Give some free space back to the disk; return 0 when there is no more."""
+
+    async def check(self) -> None:
+        """Try to write if the last attempt failed."""
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` on the running event loop whenever another process has written."""
+
+    async def close(self) -> None:
+        """Finish what was begun."""
+
+
+class Store:
+    """What keeps its rows in a database: :func:`reads` and :func:`writes` give its methods a connection."""
+
+    #: The name of the turn that its writes wait for; empty where each of them changes single rows.
+    turn: ClassVar[str] = ""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
+def reads(
+    method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a store's method read."""
+
+    @wraps(method)
+    async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store._database.read(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
+
+    return read
+
+
+def writes(
+    method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a store's method write in one transaction."""
+
+    @wraps(method)
+    async def write(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def call(connection: Connection) -> Awaitable[T]:
+            return method(store, connection, *args, **kwargs)
+
+        return await store._database.write(call, store.turn)  # noqa: SLF001  # its own
+
+    return write

@@ -38,6 +38,26 @@ class MemoryGrants:
         return sorted(self._grants.values(), key=lambda grant: grant.at)
 
 
+class MemoryLeases:
+    """Fills :class:`skillwire.ports.Leases`."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, tuple[str, int, float]] = {}
+
+    async def lead(self, name: str, server: str, now: float, seconds: float) -> int | None:
+        leader, number, ends = self._leases.get(name, (server, 0, 0.0))
+        is_over = not now < ends <= now + 2 * seconds
+        if leader != server and not is_over:
+            return None
+        number += is_over or leader != server
+        self._leases[name] = server, number, now + seconds
+        return number
+
+    async def resign(self, name: str, server: str) -> None:
+        if name in self._leases and self._leases[name][0] == server:
+            self._leases[name] = (*self._leases[name][:2], 0.0)
+
+
 class MemoryDeviceLogins:
     """Fills :class:`skillwire.ports.DeviceLoginStore`."""
 

@@ -22,6 +22,7 @@ OTHERS = {
     "idempotency_keys",
     "skill_versions",
     "grants",
+    "leaders",
     "run_mounts",
     "run_blobs",
     "ended_sessions",

@@ -12,7 +12,7 @@ from tests.support.registry_site import RegistrySite, skill_archive
 from skillwire import limits
 from skillwire.adapters.files import blobs, uploads
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.sqlite import packages
+from skillwire.adapters.sql import packages
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName
 

@@ -35,7 +35,7 @@ def page() -> str:
                 HEAD,
                 "## What runs",
                 "",
-                "Installed with skillwire.",
+                "Installed with skillwire and its extra `server`.",
                 "",
                 *_by_licence({name: locked[name] for name in needed}),
                 "## What builds and checks",
@@ -69,7 +69,9 @@ def needed_to_run() -> set[str]:
         found.add(name)
         for line in metadata.requires(name) or []:
             requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            if requirement.marker is None or requirement.marker.evaluate(
+                {"extra": "server" if name == "skillwire" else ""}
+            ):
                 ahead |= {canonicalize_name(requirement.name)} - found
     return found - {"skillwire"}
 

@@ -3,7 +3,7 @@
 # A locked version stays while it fits; delete its lock file first to take the newest of everything.
 set -eu
 uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-  --group dev pyproject.toml -o requirements.lock
+  --extra server --group dev pyproject.toml -o requirements.lock
 awk '/^uv==/ {inside = 1; print; next} inside && /^    --hash/ {print; next} {inside = 0}' requirements.lock |
   sed '$s/ \\$//' >requirements-uv.lock
 uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

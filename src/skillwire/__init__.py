@@ -112,7 +112,11 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("skillwire.version").VERSION
     for module, names in _HOMES.items():
         if name in names.split():
-            return getattr(importlib.import_module(f"skillwire.{module}"), name)
+            try:
+                return getattr(importlib.import_module(f"skillwire.{module}"), name)
+            except ModuleNotFoundError as error:
+                error.add_note("Install what a server needs: pip install 'skillwire[server]'")
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -44,6 +44,10 @@ CODES: dict[str, CodeInfo] = {
     "REFERENCE": CodeInfo("The skill reference is invalid",
         "A reference is example.com/name, a URL, example.com/rpc#dotted.name, a path, or a bare name from a source.",
         "Write the reference in one of these forms; docs/reference/references.md lists them all.", exit_code=2),
+    "EXTRA_MISSING": CodeInfo("A package that servers need is not installed",
+        "serve, build, share, worker, mcp and rpc need the extra server; clients do without it.",
+        "Install it where skillwire is: uv tool install 'skillwire[server] @ git+URL', or in a checkout uv tool "
+        "install '.[server]'.", exit_code=2),
     # --- decoding: JSON ----------------------------------------------------------------------------------
     "JSON_SYNTAX": CodeInfo("The document is not valid JSON",
         "The bytes do not follow the JSON grammar; NaN and Infinity are not JSON.",

@@ -7,6 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
+from tests.support.command import run_command
+from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire.cli.main import GROUPS
 
@@ -31,19 +34,28 @@ def wheel(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def _install(wheel: Path, environment: Path, extras: str) -> Path:
     """Return the folder of programs of a clean environment that holds the wheel and what it needs, nothing else."""
-    environment = tmp_path_factory.mktemp("clean environment")
     _uv("venv", "--quiet", "--python", sys.executable, str(environment))
     python = str(environment / "bin" / "python")
     # As constraints the lock gives the versions and, to uv, the hashes that the downloads must have.
-    _uv("pip", "install", "--quiet", "--python", python, "-c", str(PROJECT / "requirements.lock"), str(wheel))
+    _uv("pip", "install", "--quiet", "--python", python, "-c", str(PROJECT / "requirements.lock"), f"{wheel}{extras}")
     return environment / "bin"
 
 
-def _run(program: Path, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin"}
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    return _install(wheel, tmp_path_factory.mktemp("clean environment"), "[server]")
+
+
+@pytest.fixture(scope="module")
+def client(wheel, tmp_path_factory):
+    """Return the programs of a clean environment without any extra."""
+    return _install(wheel, tmp_path_factory.mktemp("client"), "")
+
+
+def _run(program: Path, *arguments: object, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin", **more}
     command = [str(program), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 
@@ -86,3 +98,64 @@ for module in pkgutil.walk_packages(skillwire.__path__, "skillwire."):
 """
     done = _run(installed / "python", "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_client_has_none_of_the_servers_packages(client, tmp_path):
+    program = "import importlib.metadata as m; print(*(one.name for one in m.distributions()))"
+    names = set(map(canonicalize_name, _run(client / "python", "-c", program, cwd=tmp_path).stdout.split()))
+    assert names == {
+        *("cffi", "click", "cryptography", "ifaddr", "jsonschema-rs", "msgspec", "oauthlib", "pycparser", "pyyaml"),
+        *("skillwire", "structlog"),
+    }
+
+
+def test_a_client_has_the_help_of_every_command(client, tmp_path):
+    program = """
+import sys
+from skillwire.cli.main import GROUPS, run
+codes = {name: run([name, "--help"]) for group in GROUPS.values() for name in group}
+sys.exit(str({name: code for name, code in codes.items() if code} or ""))
+"""
+    done = _run(client / "python", "-c", program, cwd=tmp_path)
+    assert not done.stderr.strip(), done.stderr
+
+
+def test_a_client_finds_adds_verifies_updates_calls_checks_and_publishes(client, tmp_path):
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    skills, operator = PROJECT / "examples/skills", {"env": {"SKILLWIRE_HOME": str(home)}, "cwd": tmp_path}
+    token = run_command("registry", "init", "ann", **operator).out.strip()
+    assert not run_command("grant", "add", str(skills / "working-days"), "--yes", **operator).code
+    with ServeProcess(skills, "--registry", home=home) as server:
+        server.wait_for(lambda ready: ready.get("revision"))
+        origin = f"http://127.0.0.1:{server.port}"
+        own = {"SKILLWIRE_HOME": str(tmp_path / "user"), "SKILLWIRE_TOKENS": f"{origin}={token}"}
+        notes = write_skill(tmp_path / "new", "notes", body="Take notes, one line each.\n")
+        for words, shown in (
+            (("find", "working", "days", "--from", origin), "working-days"),
+            (("show", f"{origin}/csv-profile"), "csv-profile"),
+            (("add", f"{origin}/csv-profile", "--yes"), "added csv-profile"),
+            (("verify",), "ok csv-profile"),
+            (("update", "--yes"), ""),
+            (("call", f"{origin}/working-days", "start=2026-04-02", "days=5"), '"end": "2026-04-09"'),
+            (("check", skills / "working-days"), "working-days"),
+            (("publish", notes, "--registry", origin), "published"),
+            (("diff", "csv-profile"), "csv-profile"),
+        ):
+            done = _run(client / "skillwire", *words, cwd=project, **own)
+            assert (done.returncode, shown in done.stdout + done.stderr) == (0, True), (words, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("command", ["build", "mcp", "rpc", "serve", "share", "worker"])
+def test_what_needs_a_server_names_what_to_install(client, tmp_path, command):
+    folders = () if command == "worker" else (EXAMPLE,)
+    done = _run(client / "skillwire", command, *folders, *(["-o", "site"] if command == "build" else []), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[EXTRA_MISSING]: ")
+    assert "uv tool install 'skillwire[server] @ git+URL'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_needs_a_server_learns_what_to_install(client, tmp_path):
+    done = _run(client / "python", "-c", "from skillwire import Publisher", cwd=tmp_path)
+    assert "pip install 'skillwire[server]'" in done.stderr

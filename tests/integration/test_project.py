@@ -116,7 +116,11 @@ def test_every_locked_npm_package_has_an_integrity_and_no_address():
 
 def test_every_direct_dependency_is_locked():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["server"],
+        *project["dependency-groups"]["dev"],
+    ]
     direct = {re.split(r"[^\w.-]", line)[0] for line in wanted}
     locked = set(re.findall(r"^([\w.-]+)==", (PROJECT / "requirements.lock").read_text(), re.MULTILINE))
     assert not direct - locked

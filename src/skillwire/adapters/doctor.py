@@ -157,8 +157,9 @@ _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of ano
 _FRAMEWORKS: Final = "skills as tools of agent frameworks"
 _PURPOSES: Final = {
     "click": "every command",
-    **dict.fromkeys(("msgspec", "pyyaml"), "check and build"),
-    **dict.fromkeys(("jinja2", "markdown-it-py", "nh3"), "the pages of serve"),
+    **dict.fromkeys(("jsonschema-rs", "msgspec", "pyyaml"), "check and build"),
+    **dict.fromkeys(("cryptography", "ifaddr", "structlog", "zeroconf"), "signatures and the local network"),
+    "oauthlib": "auth login",
     "keyring": "tokens in the system's keyring",
     "mcp": "skills over the Model Context Protocol",
     "opentelemetry-api": "traces of executions",
@@ -193,8 +194,11 @@ def check_python(_: Environment) -> Iterator[Diagnosis]:
 def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
     """Import every package that a command may need, to find one that is missing or damaged."""
     working: dict[str, list[str]] = {}
+    absent: dict[str, list[str]] = {}
     for requirement in metadata.requires("skillwire") or ():
         name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
+        if name == "skillwire":  # an extra that needs another one
+            continue
         purpose = _PURPOSES.get(name, _SERVER)
         error: Exception | None = None
         look = importlib.util.find_spec if purpose is _FRAMEWORKS else importlib.import_module  # which takes seconds
@@ -206,13 +210,15 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         if error is None:
             working.setdefault(purpose, []).append(name)
         elif isinstance(error, ModuleNotFoundError) and ";" in requirement:  # of another system, or an extra
-            yield Diagnosis("ok", f"{purpose}: {name} is not installed; it is an optional package")
+            absent.setdefault(purpose, []).append(name)
         else:
             fix = "Reinstall skillwire with its dependencies: pip install --force-reinstall skillwire"
             why = f"{type(error).__name__}: {error}."
             yield Diagnosis("problem", f"{purpose}: {name} cannot be used", why, fix)
     for purpose, names in working.items():
         yield Diagnosis("ok", f"{purpose}: {', '.join(names)}")
+    for purpose, names in absent.items():
+        yield Diagnosis("ok", f"{purpose}, optional and not installed: {', '.join(names)}")
 
 
 def check_authorities(_: Environment) -> Iterator[Diagnosis]:

@@ -57,6 +57,19 @@ def _installed(name: str) -> str | None:
     return None
 
 
+#: The modules of the packages in the extra ``server``.
+SERVER_MODULES: Final = {
+    "brotli", "dns", "httptools", "jinja2", "joserfc", "markdown_it", "nh3", "prometheus_client", "python_multipart",
+    "segno", "starlette", "uvicorn", "uvloop", "watchfiles",
+}  # fmt: skip
+
+
+def missing_extra(error: BaseException) -> SkillwireError | None:
+    """Return the error for a package of the extra ``server`` that ``error`` did not find; None for any other error."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return UsageError("EXTRA_MISSING", f"{name} is not installed") if name in SERVER_MODULES else None
+
+
 def closest(text: str, known: Iterable[str]) -> list[str]:
     """Return up to three of ``known`` that resemble ``text``, ignoring case; the likeliest first."""
     by_folded = {name.casefold(): name for name in known}

@@ -1,10 +1,15 @@
 """The fix of an error says what this place has to do with it."""
 
 import json
+import re
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
-from skillwire.cli.advice import SUGGESTIONS, closest
+from skillwire.cli.advice import SERVER_MODULES, SUGGESTIONS, closest, missing_extra
 from skillwire.cli.main import ALIASES, GROUPS, run
 from skillwire.version import VERSION
 
@@ -171,3 +176,23 @@ def test_help_lists_a_dozen_common_commands_first():
     assert len(GROUPS["Common commands"]) == 14
     assert not ALIASES.keys() & COMMANDS
     assert set(ALIASES.values()) <= COMMANDS
+
+
+def test_the_modules_of_the_extra_are_those_of_its_packages():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    packages = {re.split(r"[^\w.-]", one)[0] for one in project["optional-dependencies"]["server"]}
+    assert {canonicalize_name(one) for name in SERVER_MODULES for one in packages_distributions()[name]} == packages
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ModuleNotFoundError("No module named 'starlette.types'", name="starlette.types"), "EXTRA_MISSING"),
+        (ModuleNotFoundError("No module named 'elsewhere'", name="elsewhere"), None),
+        (ModuleNotFoundError("unnamed"), None),
+        (ImportError("damaged", name="starlette"), None),
+    ],
+)
+def test_a_missing_package_of_a_server_is_an_error_of_its_own(error, code):
+    found = missing_extra(error)
+    assert (found and found.code) == code

@@ -15,6 +15,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
@@ -156,7 +157,8 @@ async def open_stream(
 
 T = TypeVar("T")
 
-_CODINGS: Final = ("gzip", "br")
+#: What responses may be compressed with; brotli comes with a server's packages.
+_CODINGS: Final = ("gzip", "br") if find_spec("brotli") else ("gzip",)
 _DECODE_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
 
 

@@ -195,10 +195,9 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
     """Import every package that a command may need, to find one that is missing or damaged."""
     working: dict[str, list[str]] = {}
     absent: dict[str, list[str]] = {}
-    for requirement in metadata.requires("skillwire") or ():
-        name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
-        if name == "skillwire":  # an extra that needs another one
-            continue
+    stated = metadata.requires("skillwire") or ()
+    named = {_REQUIREMENT.match(one)[0].lower(): one for one in stated}  # type: ignore[index]  # each begins with a name
+    for name, requirement in named.items():
         purpose = _PURPOSES.get(name, _SERVER)
         error: Exception | None = None
         look = importlib.util.find_spec if purpose is _FRAMEWORKS else importlib.import_module  # which takes seconds

@@ -160,6 +160,7 @@ _PURPOSES: Final = {
     **dict.fromkeys(("jsonschema-rs", "msgspec", "pyyaml"), "check and build"),
     **dict.fromkeys(("cryptography", "ifaddr", "structlog", "zeroconf"), "signatures and the local network"),
     "oauthlib": "auth login",
+    **dict.fromkeys(("asyncpg", "obstore"), "several servers"),
     "keyring": "tokens in the system's keyring",
     "mcp": "skills over the Model Context Protocol",
     "opentelemetry-api": "traces of executions",

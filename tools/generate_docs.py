@@ -38,8 +38,7 @@ from skillwire.folder.schemas import SCHEMAS, schema_file
 from skillwire.protocols.skill_discovery import settings as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
-from skillwire.server import configuration as server_configuration
-from skillwire.server import create_app, openapi
+from skillwire.server import configuration_keys, create_app, openapi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -114,7 +113,8 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
     yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
-    tables = {f"keys of {table}": _list_of_keys(keys) for table, keys in server_configuration.TABLES.items() if keys}
+    tables = {f"keys of {table}": _list_of_keys(keys) for table, keys in configuration_keys.TABLES.items() if keys}
+    tables["keys of serve"] = serve_keys()
     yield _filled(REFERENCE / "server-configuration.md", "The server's configuration", tables)
     yield _filled(REFERENCE / "lan-configuration.md", "The network's configuration", {"keys": discovery_keys()})
     yield _filled(REFERENCE / "commands" / "index.md", "Commands", {"commands": list_of_commands()})
@@ -332,8 +332,20 @@ def discovery_keys() -> str:
     return "\n\n".join(parts)
 
 
-def _list_of_keys(keys: Mapping[str, server_configuration.Key]) -> str:
+def _list_of_keys(keys: Mapping[str, configuration_keys.Key]) -> str:
     return "\n".join(f"- `{key}`: {row.meaning}" for key, row in keys.items())
+
+
+def serve_keys() -> str:
+    """Return the keys of the table ``serve``, each with its option and its environment variable."""
+    command = command_line.cli.get_command(_context(command_line.cli), "serve")
+    parameters = {item.name: item for item in command.params} if command else {}
+    rows = []
+    for key, row in configuration_keys.TABLES["serve"].items():
+        item = parameters[row.setting or key]
+        option = item.opts[0] if isinstance(item, click.Option) else "[FOLDER]..."
+        rows.append(f"- `{key}`: `{option}`, `{item.envvar}`")
+    return "\n".join(rows)
 
 
 def agents() -> str:

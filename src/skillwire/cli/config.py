@@ -1,4 +1,4 @@
-"""``skillwire config``: the settings in force and their sources. It only reads; users edit the files."""
+"""``skillwire config``: the settings in force and their sources, and a server's. It only reads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from skillwire.adapters.files.credentials import credential_places
 from skillwire.adapters.files.settings_file import find_project_file, settings_layers, user_file
 from skillwire.cli.advice import closest, did_you_mean
-from skillwire.cli.options import CommandGroup
+from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import Output, Part, bold, dim, output_options
-from skillwire.errors import SourceLocation, UsageError
+from skillwire.errors import SkillwireError, SourceLocation, UsageError
+from skillwire.resolver.context import as_finding
 from skillwire.resolver.settings import TracedSetting, trace_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting
+    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, ServeSetting
 
 
 class _Settings(CommandGroup):
@@ -37,10 +39,10 @@ class _Settings(CommandGroup):
 
 @click.group(cls=_Settings)
 def command() -> None:
-    """Show the settings in force, and the source of each.
+    """Show the settings in force, and the source of each; check the configuration of a server.
 
-    Precedence: command options, the environment, the project's skillwire.toml, your own skillwire.toml. Tokens and
-    passwords are never printed.
+    Precedence: command options, the environment, the project's skillwire.toml, your own skillwire.toml; for a server:
+    options, the environment, the file of --config. Tokens and passwords are never printed.
     """
 
 
@@ -82,6 +84,88 @@ def path(*, output: Output) -> None:
         output.note(dim(f"{own} does not exist yet"))
 
 
+@command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), envvar="SKILLWIRE_SERVE_CONFIG")
+@output_options
+def check(*, output: Output, file: Path) -> None:
+    """Report every problem of a server's configuration FILE, and of the files and variables that it names.
+
+    FILE is by default that of SKILLWIRE_SERVE_CONFIG. Exits with 2 when there is a problem.
+    """
+    problems = sorted(_problems(file), key=lambda error: (error.place and error.place.line) or 0)
+    for problem in problems:
+        output.finding(as_finding(problem)._replace(level="error"))
+    output.document({"schema": "skillwire/config-check/1", "file": str(file)})
+    output.line(f"{file}: ", plural(len(problems), "problem") if problems else "no problem found")
+    if problems:
+        click.get_current_context().exit(UsageError.exit_code)
+
+
+def _problems(file: Path) -> Iterator[SkillwireError]:
+    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # other commands do without
+    from skillwire.server.configuration import examine_configuration, load_credentials  # noqa: PLC0415  # same
+
+    try:
+        configuration, problems = examine_configuration(file)
+    except SkillwireError as error:
+        yield error
+        return
+    yield from problems
+    secrets = configuration.executions.secrets_file
+    checks = (
+        lambda: load_credentials(configuration, os.environ),
+        lambda: Secrets({}, Path(secrets) if secrets else None).load(),
+    )
+    for find in checks:
+        try:
+            find()
+        except SkillwireError as error:
+            yield error
+    for folder in configuration.serve.get("folders", ()):
+        if not Path(folder).is_dir():
+            place, fix = SourceLocation(folder), "Create the folder, or correct serve.folders."
+            yield UsageError("SERVER_CONFIGURATION", "serve.folders names no folder", place=place, fix=fix)
+
+
+@command.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@output_options
+def serve(*, output: Output, arguments: tuple[str, ...]) -> None:
+    """Show the settings of skillwire serve with these arguments, and the source of each.
+
+    Settings of the configuration file that are no options of serve are shown where the file sets them.
+    """
+    from skillwire.cli.serve import command as serve_command  # noqa: PLC0415  # other commands do without
+    from skillwire.server.configuration_keys import TABLES  # noqa: PLC0415  # same
+    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # same
+
+    with serve_command.make_context("serve", list(arguments)) as context:
+        file = context.params["config"]
+        text = Path(file).read_text() if file else ""
+        tables = load_toml(text.encode(), source=file or "")
+        keys = {row.setting or key: key for key, row in TABLES["serve"].items()}
+        rows: list[ServeSetting] = []
+        for parameter in serve_command.params:
+            name = parameter.name
+            if name not in context.params or name in {"as_json", "quiet"}:
+                continue
+            source, place = context.get_parameter_source(name), "default"
+            if source is ParameterSource.COMMANDLINE:
+                place = "option"
+            elif source is ParameterSource.ENVIRONMENT:
+                place = str(parameter.envvar)
+            elif source is ParameterSource.DEFAULT_MAP:
+                place = _place(toml_place(text, ("serve", keys[name]), file))
+            rows.append({"setting": f"serve.{keys.get(name, name)}", "value": context.params[name], "from": place})
+    for table, content in tables.items():
+        for key, value in content.items() if table != "serve" else ():
+            rows.append(
+                {"setting": f"{table}.{key}", "value": value, "from": _place(toml_place(text, (table, key), file))}
+            )
+    output.document({"schema": "skillwire/config-serve/1", "settings": rows})
+    output.table([row["setting"], _text(row["value"]), dim(row["from"])] for row in rows)
+
+
 def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSetting]:
     by_key = {row.key: row for row in settings}
     for key in keys:
@@ -100,9 +184,11 @@ def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return " ".join(str(item) for item in value) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
+    if value is None or value == "":
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _place(place: SourceLocation | None) -> str:

@@ -422,6 +422,20 @@ class ConfigPathDocument(TypedDict):
     user_exists: Annotated[bool, "Whether the user's file exists"]
 
 
+class ConfigCheckDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/config-check/1"], "Check of a server's configuration; problems are findings"]
+    file: Annotated[str, "The configuration file"]
+
+
+class ServeSetting(ConfigValue):
+    setting: Annotated[str, "Table and key"]
+
+
+class ConfigServeDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/config-serve/1"], "Settings of a server, and their sources"]
+    settings: Annotated[list[ServeSetting], "The settings"]
+
+
 LeaveReason = Literal["shutdown", "error", "maintenance", "upgrade"]
 EvictReason = Literal["silent", "revoked", "crowded"]
 
@@ -569,5 +583,5 @@ Document = (
     | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
     | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
     | SceneRequestDocument | LanTrustDocument | DiffDocument | McpInstallDocument
-    | ShareDocument
+    | ShareDocument | ConfigCheckDocument | ConfigServeDocument
 )  # fmt: skip

@@ -121,6 +121,8 @@ skillwire explain ENDPOINT_FOREIGN
 skillwire explain --schema skill.toml
 skillwire config show --origin
 skillwire config path
+skillwire config check server.toml
+skillwire config serve --config server.toml
 skillwire completion bash
 """
 

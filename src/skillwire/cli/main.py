@@ -82,7 +82,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Help": {
         "explain": "Explain an error code or a lint rule.",
-        "config": "Show the settings in force.",
+        "config": "Show the settings in force, or check those of a server.",
         "completion": "Print a shell completion script.",
     },
 }

@@ -20,7 +20,7 @@ from skillwire.cli.lan_options import (
     read_goodbye_reason,
     read_lan,
 )
-from skillwire.cli.options import Duration, log_format_option, plural, publisher_option, server_config_option
+from skillwire.cli.options import Duration, log_format_option, plural, publisher_option
 from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
 
@@ -101,7 +101,28 @@ def _count(told: int | str) -> int:
     return told if isinstance(told, int) else len(told.split(", "))
 
 
-@click.command()
+class _ServerCommand(click.Command):
+    """A command with an environment variable for each parameter: ``prefix`` and its name."""
+
+    def __init__(self, *arguments: Any, prefix: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for parameter in self.params:
+            if parameter.name not in {"as_json", "quiet"}:
+                parameter.envvar = f"{prefix}{parameter.name.upper()}"
+            if isinstance(parameter, click.Option):
+                parameter.show_envvar = True
+
+
+def _read_serve_table(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
+    """Take the options that the table ``[serve]`` of the file at ``path`` sets as defaults."""
+    if path is not None and not context.resilient_parsing:
+        from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # --help does without
+
+        context.default_map = dict(load_configuration(Path(path)).serve)
+    return path
+
+
+@click.command(cls=_ServerCommand, prefix="SKILLWIRE_SERVE_")
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
 @click.option("--registry", is_flag=True, help="Be a registry too: serve what publishers push, beside the folders.")
 @click.option("--host", help="Address to listen on; 127.0.0.1 by default, all with --lan, or --dht without --base-url.")
@@ -114,7 +135,14 @@ def _count(told: int | str) -> int:
 )
 @click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
 @publisher_option
-@server_config_option
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    is_eager=True,
+    callback=_read_serve_table,
+    help="Server configuration: a TOML file; its table [serve] sets these options.",
+)
 @click.option("--grant-all", is_flag=True, help="Run every published skill without a grant; see skillwire grant.")
 @click.option(
     "--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
@@ -240,7 +268,7 @@ def _announce(
     events.begin({**facts, "skills": every, "open": revision.skills, "add": hint})
 
 
-@click.command()
+@click.command(cls=_ServerCommand, prefix="SKILLWIRE_WORKER_")
 @click.option(
     "--config",
     metavar="FILE",

@@ -1,52 +1,41 @@
-"""The server's configuration file: authentication, access, rate limits, and what runs.
+"""The server's configuration file: where it listens, authentication, access, rate limits, and what runs.
 
-The file is TOML and the operator's own. :data:`TABLES` is the one list of its keys: the reader, the reference and a
-test walk it. An unknown key is an error with its place, because a misspelt ``audience`` would open what should be
-closed. A reader returns the value of a key, or raises ValueError with the end of the sentence "KEY must ...". Secrets
-are never in the file: it names the file or the environment variable that holds them.
+The file is TOML and the operator's own. An unknown key is an error with its place, because a misspelt ``audience``
+would open what should be closed. The reader collects every problem: a server raises the first one, and
+:func:`examine_configuration` returns all. Secrets are never in the file: it names the file or the environment variable
+that holds them.
 """
 
 from __future__ import annotations
 
 import base64
-import ipaddress
 import os
 import secrets
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote_plus
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, StorageError, UsageError, ValidationError
 from skillwire.model.access import EVERY_SKILL, OPERATOR, TASKS
-from skillwire.model.branding import PLAIN, Branding, check_contact, read_logo
-from skillwire.model.execution import AllowedCallers, ExecutionSettings, RunSettings
+from skillwire.model.branding import PLAIN, Branding, read_logo
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
-from skillwire.model.skill import is_skill_name
-from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.settings import LanSettings, flag, integer, read_discovery, text
-from skillwire.resolver.settings import choice_of
+from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery
 from skillwire.server.auth.rate_limit import RateLimit
-from skillwire.trust.address import AddressPolicy
+from skillwire.server.configuration_keys import TABLES
 from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from skillwire.server.auth.access_token import AccessClaims
 
-_COUNT_MAX: Final = 1_000_000
-_HOUR: Final = 3600.0
-_DAY: Final = 24 * _HOUR
-_SIZE_MAX: Final = 2**40
 _SECRET_BYTES: Final = 4096
-_LINE_LENGTH: Final = 80
-_FEATURED: Final = 12
 _GROUP: Final = "group:"
-OFFERS: Final = ("api_key", "oauth2", "custom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +124,7 @@ def skills_of(scopes: Collection[str]) -> frozenset[str]:
 class ServerConfiguration:
     """The whole file. ``source`` is its path, for errors; ``oauth2`` and ``discovery`` are None without a table.
 
+    ``serve`` has the options of ``skillwire serve`` that the file sets, by the names of its parameters.
     ``logo`` is the path of the picture that :func:`load_configuration` reads into ``site``. ``limits_registry`` is
     whether requests without credentials are limited on a registry, as far as the file does not.
     """
@@ -155,261 +145,7 @@ class ServerConfiguration:
     logo: str = ""
     console: ConsoleRoles = field(default_factory=ConsoleRoles)
     source: str = "server.toml"
-
-
-def _url(value: object) -> str:
-    parse_url(url := text(value))
-    return url  # as written: an issuer is compared letter by letter
-
-
-_count: Final = integer(1, _COUNT_MAX)
-
-
-def _count_from_none(value: object) -> int:
-    return 0 if value == 0 and not isinstance(value, bool) else _count(value)
-
-
-def _days(value: object) -> float:
-    return float(_count(value) * _DAY)
-
-
-def _size(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _SIZE_MAX:
-        return value
-    raise ValueError(f"must be a number of bytes from 1 to {_SIZE_MAX}")
-
-
-def _callers(value: object) -> AllowedCallers:
-    if isinstance(value, bool) or value == "authenticated":
-        return value
-    raise ValueError('must be true, false or "authenticated"')
-
-
-def _addresses(value: object) -> tuple[str, ...]:
-    entries = tuple(map(text, value if isinstance(value, list) else [value]))
-    try:
-        AddressPolicy(allow=entries)
-    except UsageError as error:
-        raise ValueError(f"must list hosts and networks: {error.message}") from error
-    return entries
-
-
-def _text_table(value: object) -> Mapping[str, str]:
-    if isinstance(value, dict):
-        return MappingProxyType({text(name): text(meaning) for name, meaning in value.items()})
-    raise ValueError("must be a table of scope and meaning")
-
-
-def _skill_table(value: object) -> Mapping[str, frozenset[str]]:
-    if not isinstance(value, dict) or not all(isinstance(skills, list) for skills in value.values()):
-        raise ValueError("must be a table of name and list of skills")
-    if not all(isinstance(one, str) and is_grant(one) for skills in value.values() for one in skills):
-        raise ValueError("must list names of skills, NAMESPACE/NAME of packages, or *")
-    return MappingProxyType({text(name): frozenset(skills) for name, skills in value.items()})
-
-
-def _pins(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and len(value) <= limits.MCP_PINS and all(map(is_skill_name, value)):
-        return tuple(value)
-    raise ValueError(f"must be a list of names of skills, of at most {limits.MCP_PINS}")
-
-
-def _origins(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and all(parse_url(text(one)).target == "/" for one in value):
-        return tuple(value)
-    raise ValueError("must be a list of origins, such as https://app.example.com")
-
-
-def _networks(value: object) -> tuple[str, ...]:
-    networks = tuple(map(text, value if isinstance(value, list) else [value]))
-    try:
-        return tuple(str(ipaddress.ip_network(one)) for one in networks)
-    except ValueError as error:
-        raise ValueError(f"must list addresses and networks: {error}") from error
-
-
-def _line(value: object) -> str:
-    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _LINE_LENGTH:
-        return value.strip()
-    raise ValueError(f"must be a text of one line, of 1 to {_LINE_LENGTH} characters")
-
-
-def _markdown(value: object) -> str:
-    if isinstance(value, str) and 0 < len(value) <= limits.PAGE_INTRO:
-        return value
-    raise ValueError(f"must be a text of 1 to {limits.PAGE_INTRO:,} characters")
-
-
-def _featured(value: object) -> tuple[str, ...]:
-    names = value if isinstance(value, list) and len(value) <= _FEATURED else [None]
-    if all(isinstance(one, str) and is_grant(one) for one in names):
-        return tuple(names)
-    raise ValueError(f"must be a list of at most {_FEATURED} names of skills, or NAMESPACE/NAME of packages")
-
-
-def _people(value: object) -> frozenset[str]:
-    if isinstance(value, list) and all(isinstance(one, str) and one for one in value):
-        return frozenset(value)
-    raise ValueError('must be a list of subjects, and of groups such as "group:support"')
-
-
-class Key(NamedTuple):
-    """A key of the file: how its value is read, its meaning, and its setting where that has another name."""
-
-    read: Callable[[object], Any]
-    meaning: str
-    setting: str = ""
-
-
-#: The tables and keys of the file.
-TABLES: Final[dict[str, dict[str, Key]]] = {
-    "http": {
-        "trusted_proxies": Key(
-            _networks,
-            "list of addresses and networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Host` are "
-            "believed; none by default",
-        )
-    },
-    "auth": {
-        "offer": Key(
-            choice_of(*OFFERS),
-            "what descriptors tell callers to use: `api_key`, `oauth2` or `custom` (signed requests)",
-        )
-    },
-    "oauth2": {
-        "issuer": Key(_url, "URL of the authorization server, exactly as its tokens write it"),
-        "audience": Key(text, "what tokens must be for: the identifier of this server at the issuer"),
-        "jwks_url": Key(_url, "URL of the issuer's keys; found in its metadata when absent"),
-        "introspection_url": Key(_url, "URL to ask about opaque tokens; found in the issuer's metadata when absent"),
-        "client_id": Key(text, "this server's own name at the issuer; opaque tokens are refused without it"),
-        "client_secret_env": Key(text, "environment variable that holds this server's secret at the issuer"),
-        "client_secret_file": Key(text, "file that holds it; only its owner may be able to read it"),
-        "authorization_url": Key(_url, "for descriptors: where people log in"),
-        "token_url": Key(_url, "for descriptors: where tokens come from"),
-        "sign_in": Key(
-            choice_of("anyone", "linked"),
-            "people sign in to the console, and on a registry to their accounts, at the issuer, with OpenID Connect: "
-            "`anyone`, who on a registry makes an account at first, or those that are `linked` to an account, or named "
-            "in `[console]` or `[grants]`; needs `client_id`, and at the issuer the redirect URL "
-            "`BASE/account/sign-in/answer`",
-        ),
-        "allow_untyped": Key(
-            flag,
-            "accept JWTs whose `typ` is absent or `JWT`, as older issuers make them, and so ID tokens for the "
-            "same audience; `false` by default",
-        ),
-        "scopes": Key(_text_table, "for descriptors: a table of scope → what it means"),
-    },
-    "grants": {
-        "subjects": Key(_skill_table, "a table of subject (`sub`) → list of skills, `*` for all"),
-        "clients": Key(_skill_table, "a table of client (`client_id`) → list of skills"),
-        "scopes": Key(_skill_table, "a table of scope → list of skills; `skill:NAME` and `skill:*` need no row"),
-    },
-    "rate_limit": {
-        "principal_per_minute": Key(_count, "requests a minute of one who authenticated; 600 by default"),
-        "principal_burst": Key(_count, "requests at once after a pause; 100 by default"),
-        "anonymous_per_minute": Key(
-            _count_from_none, "requests a minute from one address, 0 for no limit; 6,000 by default on a registry"
-        ),
-        "anonymous_burst": Key(
-            _count, "requests of one address at once after a pause; 3,000 by default on a registry, else 100"
-        ),
-    },
-    "executions": {
-        "concurrency": Key(
-            _count_from_none,
-            "executions that run at once in this process; `0` leaves them to `skillwire worker`; 8 by default",
-        ),
-        "per_caller": Key(_count, "executions of one caller that run at once; 8 by default"),
-        "per_skill": Key(_count, "executions of one skill that run at once; 16 by default"),
-        "waiting": Key(_count, "executions of one caller that wait or run before it gets a 429; 10000 by default"),
-        "longest_seconds": Key(
-            _count, "what an execution may take, whatever its publisher and its caller say; 3600 by default", "longest"
-        ),
-        "longest_task_seconds": Key(
-            _count, "the same of a task for a person; 604800, a week, by default", "longest_task"
-        ),
-        "lease_seconds": Key(
-            _count, "how long a worker may be silent before what it runs is taken for lost; 30 by default", "lease"
-        ),
-        "keep_outputs_days": Key(
-            _days, "how long the output of an execution is kept after its end; 7 by default", "keep_outputs"
-        ),
-        "keep_executions_days": Key(
-            _days, "how long an execution is kept after its end; 30 by default", "keep_executions"
-        ),
-        "grant_all": Key(
-            flag, "run every skill that is published here as it is, without `skillwire grant`; `false` by default"
-        ),
-        "secrets_file": Key(
-            text,
-            "file with secrets that skills may name, which win over the environment; a relative path begins at "
-            "the folder of this file, and only its owner may read it",
-        ),
-        "allow": Key(_addresses, "list of hosts and networks beyond the public internet that skills may reach"),
-        "allow_callbacks": Key(_addresses, "the same for the callback addresses of callers; nothing by default"),
-    },
-    "rpc": {
-        "execute_skill": Key(
-            _callers,
-            "execute granted skills by JSON-RPC and MCP: for every caller with `true`, for authenticated callers with "
-            '`"authenticated"`; `false` by default',
-        ),
-        "run_code": Key(
-            _callers,
-            "run code of callers in the sandbox, without network and secrets: for every caller with `true`, for "
-            'authenticated callers with `"authenticated"`; `false` by default',
-        ),
-        "blob_bytes": Key(_size, "how large one blob may be; 33554432, 32 MiB, by default"),
-        "blobs_per_owner": Key(
-            _size, "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default"
-        ),
-        "blob_hours": Key(
-            lambda value: _count(value) * _HOUR,
-            "how long a blob is kept after its last use; 24 by default",
-            "blob_seconds",
-        ),
-        "origins": Key(
-            _origins,
-            "list of origins whose pages may call skills, by Skill Sharing too, hand in and fetch blobs, and "
-            "speak with `/mcp` in a browser, beside this site and this machine; none by default",
-        ),
-    },
-    "mcp": {
-        "serve": Key(flag, "answer at `/mcp`, where the extra `mcp` is installed; `true` by default"),
-        "require": Key(
-            choice_of("authenticated"),
-            "`authenticated` answers requests to `/mcp` without credentials with 401, so that clients log in; by "
-            "default they get what is public",
-        ),
-        "pin": Key(_pins, "list of skills that are tools of their own, with their inputs; none by default", "pins"),
-    },
-    "bridges": {
-        "ai_catalog": Key(
-            choice_of("1.0"),
-            "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
-        ),
-        "agent_card": Key(
-            choice_of("1.0"), "version of A2A whose agent card lists what runs here, `1.0`; off by default"
-        ),
-    },
-    "site": {
-        "title": Key(_line, "title of the pages, instead of `skillwire` and of the host"),
-        "intro": Key(_markdown, "Markdown above the list of skills; HTML in it is shown as text"),
-        "logo": Key(text, f"picture before the title: PNG, JPEG, WebP or SVG, at most {limits.LOGO_BYTES // 1024} KiB"),
-        "contact": Key(lambda value: check_contact(text(value)), "email address or URL, at the foot of each page"),
-        "featured": Key(_featured, f"list of at most {_FEATURED} names of public skills, shown above the list"),
-    },
-    "console": {
-        "operators": Key(
-            _people,
-            "list of people who see and cancel every execution, and work the inbox: each a subject (`sub`) of the "
-            "issuer, or `group:NAME`, of its claims `groups` and `roles`",
-        ),
-        "task_workers": Key(_people, "list of people who work the inbox, in the same form"),
-    },
-    "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own
-}
+    serve: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def read_configuration(data: bytes, source: str) -> ServerConfiguration:
@@ -420,14 +156,23 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         UsageError: ``SERVER_CONFIGURATION`` with the place.
         ValidationError: ``DISCOVERY_CONFIGURATION`` with the place, in the table of that name.
     """
-    document = _Document(load_toml(data, source=source), data.decode("utf-8"), source)
+    configuration, problems = _examine(data, source)
+    if problems:
+        raise problems[0]
+    return configuration
+
+
+def _examine(data: bytes, source: str) -> tuple[ServerConfiguration, list[SkillwireError]]:
+    """Return the configuration, without the keys that have a problem, and the problems."""
+    document = _Document(load_toml(data, source=source), data.decode("utf-8"), source, [])
     document.check_names()
     offer = document.values("auth").get("offer", "api_key")
     oauth2 = None
     if "oauth2" in document.content:
+        known = len(document.problems)
         found = document.values("oauth2")
         for key in ("issuer", "audience"):
-            if key not in found:
+            if key not in document.content["oauth2"]:
                 document.refuse(("oauth2",), f"[oauth2] has no {key}", f"Write {key}: {TABLES['oauth2'][key].meaning}.")
         secret_keys = [key for key in ("client_secret_env", "client_secret_file") if key in found]
         if len(secret_keys) != ("client_id" in found):
@@ -435,12 +180,15 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
             document.refuse(("oauth2", *secret_keys[:1]), "client_id and where its secret is belong together", fix)
         if "sign_in" in found and "client_id" not in found:
             document.refuse(("oauth2", "sign_in"), "sign_in needs client_id", "Write client_id and its secret.")
-        oauth2 = OAuth2Settings(**found)
-    if offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
+        if len(document.problems) == known:
+            oauth2 = OAuth2Settings(**found)
+    if document.problems:
+        pass  # what is absent may be what has a problem
+    elif offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
         missing = 'offer = "oauth2" needs issuer, audience, authorization_url and token_url in [oauth2]'
         document.refuse(("auth", "offer"), missing, "Write them, as descriptors must name them, or offer api_key.")
     rates, site = document.values("rate_limit"), document.values("site")
-    return ServerConfiguration(
+    configuration = ServerConfiguration(
         offer,
         oauth2,
         Grants(**document.values("grants")),
@@ -460,28 +208,37 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         site.get("logo", ""),
         ConsoleRoles(**document.values("console")),
         source,
+        MappingProxyType(document.values("serve")),
     )
+    return configuration, document.problems
 
 
 class _Document(NamedTuple):
-    """The file: its tables, its text and its path."""
+    """The file: its tables, its text and its path, and the problems found so far."""
 
     content: dict[str, Any]
     text: str
     source: str
+    problems: list[SkillwireError]
 
-    def refuse(self, path: tuple[str, ...], message: str, fix: str | None = None) -> NoReturn:
-        raise UsageError("SERVER_CONFIGURATION", message, place=toml_place(self.text, path, self.source), fix=fix)
+    def refuse(self, path: tuple[str, ...], message: str, fix: str | None = None) -> None:
+        place = toml_place(self.text, path, self.source)
+        self.problems.append(UsageError("SERVER_CONFIGURATION", message, place=place, fix=fix))
 
     def check_names(self) -> None:
-        for table, content in self.content.items():
+        """Report unknown tables and keys, and remove them."""
+        for table, content in list(self.content.items()):
             if table not in TABLES:
                 self.refuse((table,), f"unknown table {ascii(table)[:60]}", _known(table, TABLES))
-            if not isinstance(content, dict):
+            elif not isinstance(content, dict):
                 self.refuse((table,), f"{table} must be a table", f"Write [{table}] and its keys below.")
-            for key in content if table != "discovery" else ():  # which has tables below it, and is read as a whole
-                if key not in TABLES[table]:
+                del self.content[table]
+            else:
+                # The keys of discovery have tables below them, and are read as a whole.
+                unknown = [key for key in content if key not in TABLES[table]] if table != "discovery" else ()
+                for key in unknown:
                     self.refuse((table, key), f"unknown key {ascii(key)[:60]}", _known(key, TABLES[table]))
+                    del content[key]
 
     def values(self, table: str) -> dict[str, Any]:
         """Return the values that a table sets, by the names of the settings."""
@@ -505,6 +262,7 @@ class _Document(NamedTuple):
             self.source,
             place=lambda path: toml_place(self.text, ("discovery", *path), self.source),
             folder=os.path.dirname(self.source),  # noqa: PTH120  # a text, no access
+            problems=self.problems,
         )
 
 
@@ -533,19 +291,33 @@ def load_configuration(path: Path) -> ServerConfiguration:
 
     Raises StorageError (``STORAGE``), and what :func:`read_configuration` raises.
     """
-    configuration = read_configuration(_read(path, limits.TOML_BYTES), str(path))
+    configuration, problems = examine_configuration(path)
+    if problems:
+        raise problems[0]
+    return configuration
+
+
+def examine_configuration(path: Path) -> tuple[ServerConfiguration, list[SkillwireError]]:
+    """Return the configuration in a file, without the keys that have a problem, and every problem.
+
+    Raises StorageError (``STORAGE``) or DecodeError for a file that cannot be read as TOML.
+    """
+    configuration, problems = _examine(_read(path, limits.TOML_BYTES), str(path))
     executions = replace(configuration.executions, queue=os.path.abspath(path))  # noqa: PTH100  # a link keeps its name
     if executions.secrets_file is not None:
         executions = replace(executions, secrets_file=str(path.parent / executions.secrets_file))
-    site = configuration.site
+    site, serve = configuration.site, dict(configuration.serve)
+    if "folders" in serve:
+        serve["folders"] = tuple(str(path.parent / folder) for folder in serve["folders"])
     if configuration.logo:
         try:
             site = site._replace(logo=read_logo(_read(path.parent / configuration.logo, limits.LOGO_BYTES)))
-        except StorageError as error:
+        except SkillwireError as error:
             message = f"the logo {configuration.logo} cannot be read: {error.message}"
             fix = "Correct site.logo, or the file."
-            raise StorageError("SERVER_CONFIGURATION", message, place=SourceLocation(str(path)), fix=fix) from error
-    return replace(configuration, executions=executions, site=site)
+            place = SourceLocation(str(path))
+            problems.append(StorageError("SERVER_CONFIGURATION", message, place=place, fix=fix))
+    return replace(configuration, executions=executions, site=site, serve=serve), problems
 
 
 def load_credentials(configuration: ServerConfiguration, environment: Mapping[str, str]) -> Credentials | None:

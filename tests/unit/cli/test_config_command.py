@@ -107,3 +107,59 @@ def test_the_files_are_printed(files, capsys):
     assert run(["config", "path", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["project"], document["user"], document["user_exists"]) == (str(project), str(user), True)
+
+
+def test_a_check_reports_every_problem_with_its_place(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "server.toml"
+    file.write_text(
+        '[serve]\nfolders = ["absent"]\nport = "a"\n[executions]\nsecrets_file = "absent.env"\nconcurency = 1\n'
+        '[oauth2]\nissuer = "https://a.example"\naudience = "a"\nclient_id = "b"\nclient_secret_env = "NOT_SET"\n'
+    )
+    assert run(["config", "check", "server.toml", "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["file"]) == ("skillwire/config-check/1", "server.toml")
+    found = {(one["place"]["source"], one["place"]["line"]): one for one in document["findings"]}
+    assert {one["level"] for one in found.values()} == {"error"}
+    assert found["server.toml", 6]["fix"] == "Did you mean concurrency?"
+    assert set(found) == {
+        ("server.toml", 3),
+        ("server.toml", 6),
+        ("absent", None),
+        ("absent.env", None),
+        ("NOT_SET", None),
+    }
+    assert run(["config", "check", "server.toml"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "server.toml: 5 problems\n"
+    assert "error[SERVER_CONFIGURATION]: port must be a whole number from 0 to 65535\n" in shown.err
+
+
+def test_a_file_without_a_problem_passes_the_check(tmp_path, monkeypatch, capsys):
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "server.toml").write_text('[serve]\nfolders = ["skills"]\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLWIRE_SERVE_CONFIG", "server.toml")
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().out == "server.toml: no problem found\n"
+
+
+def test_a_file_that_is_no_toml_has_one_problem(tmp_path, capsys):
+    (tmp_path / "server.toml").write_text("[serve")
+    assert run(["config", "check", str(tmp_path / "server.toml")]) == 2
+    assert "error[TOML_SYNTAX]" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_server_are_shown_with_their_sources(tmp_path, monkeypatch, capsys):
+    (tmp_path / "server.toml").write_text('[serve]\nport = 1\nhost = "a"\n[rpc]\nblob_hours = 2\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLWIRE_SERVE_HOST", "192.0.2.1")
+    assert run(["config", "serve", "--config", "server.toml", "--lan", "--json"]) == 0
+    rows = {row.pop("setting"): row for row in json.loads(capsys.readouterr().out)["settings"]}
+    assert rows["serve.port"] == {"value": 1, "from": "server.toml:2"}
+    assert rows["serve.host"] == {"value": "192.0.2.1", "from": "SKILLWIRE_SERVE_HOST"}
+    assert rows["serve.lan"] == {"value": True, "from": "option"}
+    assert rows["serve.publisher"] == {"value": "local", "from": "default"}
+    assert rows["rpc.blob_hours"] == {"value": 2, "from": "server.toml:5"}
+    assert run(["config", "serve", "--port", "7"]) == 0
+    assert ["serve.port", "7", "option"] in [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -8,7 +8,7 @@ import pytest
 from skillwire.cli.examples import EXAMPLES, examples_of
 from skillwire.cli.main import GROUPS, cli
 
-FILES = ("inputs.json", "agent.csr", "weather.json")
+FILES = ("inputs.json", "agent.csr", "weather.json", "server.toml")
 FOLDERS = ("skills/pdf-forms", "skills/working-days", "skills/csv-profile", "authority", "certificate", "backup")
 
 

@@ -14,17 +14,32 @@ from skillwire.server.auth.challenges import auth_config, required_auth
 from skillwire.server.auth.oauth import issuer_policy
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import (
-    TABLES,
     BridgeSettings,
     McpSettings,
     ServerConfiguration,
+    examine_configuration,
     load_configuration,
     load_credentials,
     read_configuration,
 )
+from skillwire.server.configuration_keys import TABLES
 from skillwire.trust.address import AddressPolicy
 
 FULL = """
+[serve]
+folders = ["skills", "/srv/more"]
+registry = true
+host = "0.0.0.0"
+port = 8080
+base_url = "https://skills.example.com/team/"
+publisher = "acme"
+poll_seconds = 0.5
+access_log = false
+log_format = "json"
+lan = true
+dht = true
+scenes = ["office"]
+
 [http]
 trusted_proxies = ["127.0.0.1", "10.0.0.0/8"]
 
@@ -153,6 +168,20 @@ def test_full_file_is_read():
     assert (found.site, found.site.contact_url, found.logo) == (about, "mailto:platform@example.com", "logo.svg")
     assert found.console == (frozenset({"alice", "group:platform"}), frozenset({"bob"}))
     assert found.discovery == LanSettings(agent_id="agent-001", port=54322, roots=("root.pem",))
+    assert found.serve == {
+        "folders": ("skills", "/srv/more"),
+        "registry": True,
+        "host": "0.0.0.0",  # noqa: S104  # read, not listened on
+        "port": 8080,
+        "base_url": "https://skills.example.com/team",
+        "publisher": "acme",
+        "poll": 0.5,
+        "access_log": False,
+        "log_format": "json",
+        "lan": True,
+        "dht": True,
+        "scenes": ("office",),
+    }
 
 
 def test_every_key_of_the_full_file_is_one_that_exists_and_the_other_way_round():
@@ -165,6 +194,12 @@ def test_empty_file_says_the_defaults():
 
 
 WRONG = {
+    "[serve]\nport = 65536\n": (2, None),
+    "[serve]\nport = '80'\n": (2, None),
+    "[serve]\npoll_seconds = 0\n": (2, None),
+    "[serve]\nbase_url = 'skills.example.com'\n": (2, None),
+    "[serve]\npublisher = 'No Name'\n": (2, None),
+    "[serve]\nbase-url = 'https://a.example'\n": (2, "Did you mean base_url?"),
     "[executions]\nconcurrency = -1\n": (2, None),
     "[executions]\ngrant_all = 1\n": (2, None),
     '[executions]\nallow = ["http://["]\n': (2, None),
@@ -241,6 +276,25 @@ def test_files_that_discovery_names_lie_beside_the_configuration(tmp_path):
     assert (found.roots, found.renew_from) == ((str(tmp_path / "root.pem"),), "https://ca.example/")
 
 
+def test_every_problem_is_found_at_once(tmp_path):
+    path = tmp_path / "server.toml"
+    path.write_text(
+        "[serve]\nport = 'a'\nhots = 'b'\n[zzz]\n[oauth2]\nissuer = 1\n[site]\nlogo = 'absent'\n"
+        "[discovery.udp]\nprot = 1\nport = 'a'\n[auth]\noffer = 'oauth2'\n"
+    )
+    configuration, problems = examine_configuration(path)
+    assert sorted((error.place and error.place.line) or 0 for error in problems) == [0, 2, 3, 4, 5, 6, 10, 11]
+    assert (configuration.serve, configuration.oauth2) == ({}, None)
+    with pytest.raises(UsageError) as caught:
+        load_configuration(path)
+    assert caught.value.message == problems[0].message
+
+
+def test_folders_to_serve_begin_at_the_folder_of_the_file(tmp_path):
+    (tmp_path / "server.toml").write_text('[serve]\nfolders = ["skills", "/srv/more"]\n')
+    assert load_configuration(tmp_path / "server.toml").serve["folders"] == (str(tmp_path / "skills"), "/srv/more")
+
+
 def test_what_is_not_toml_is_refused():
     for data in (b"[auth", b"\xff", b"a = 1\n" * 100_000):
         with pytest.raises(DecodeError):
@@ -309,7 +363,7 @@ def test_every_key_is_documented():
     for table, keys in TABLES.items():
         section = page.split(f"\n## `[{table}]`\n")[1].split("\n## ")[0]
         for key, row in keys.items():
-            assert f"\n- `{key}`: {row.meaning}\n" in section, f"{table}.{key}"
+            assert f"\n- `{key}`: {row.meaning}" in section, f"{table}.{key}"
     example = page.split("```toml\n")[1].split("```")[0]
     assert read(example).oauth2
 

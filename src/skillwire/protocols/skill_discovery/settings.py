@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from skillwire.errors import DecodeError, SourceLocation, ValidationError
+from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import read_endpoint, read_identifier
@@ -386,14 +386,19 @@ _PATHS: Final = frozenset({"roots", "intermediates", "revocations", "group_key_f
 
 
 def read_discovery(
-    document: Mapping[str, Any], source: str, *, place: Callable[[Path], SourceLocation] | None = None, folder: str = ""
+    document: Mapping[str, Any],
+    source: str,
+    *,
+    place: Callable[[Path], SourceLocation] | None = None,
+    folder: str = "",
+    problems: list[SkillwireError] | None = None,
 ) -> LanSettings:
     """Return the settings in a configuration: the table ``discovery``, or a document with it.
 
     ``place`` returns where a key stands; relative paths begin at ``folder``. Spec: SDP §13.2. Raises: ValidationError:
-    ``DISCOVERY_CONFIGURATION`` with the place and a fix.
+    ``DISCOVERY_CONFIGURATION`` with the place and a fix; given ``problems``, each is added there instead.
     """
-    reading = _Reading(place or (lambda _: SourceLocation(source)))
+    reading = _Reading(place or (lambda _: SourceLocation(source)), problems)
     found = reading.values(document)
     settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "discovery": {}, "dht": {}}
     for path, value in found.items():  # in the order of KEYS, so that healthCheck comes after udp
@@ -437,8 +442,9 @@ def _as_yaml(value: Any) -> Any:
 
 
 class _Reading:
-    def __init__(self, place: Callable[[Path], SourceLocation]) -> None:
+    def __init__(self, place: Callable[[Path], SourceLocation], problems: list[SkillwireError] | None) -> None:
         self._place = place
+        self._problems = problems
         self._paths: dict[str, Path] = {}
 
     def values(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -460,6 +466,7 @@ class _Reading:
             if isinstance(content, YamlText) and not content:  # a YAML key with nothing below it
                 return
             self._refuse(path, f"{path[-1]} must be a table", "Write its keys below it.")
+            return
         for key, value in content.items():
             name, here = f"{prefix}{key}", (*path, str(key))
             if name in _TABLES:
@@ -502,7 +509,7 @@ class _Reading:
             if not is_right:
                 self._refuse(self._paths.get(key, ()), message, fix)
 
-    def _unknown(self, path: Path, key: str, names: Iterable[str]) -> NoReturn:
+    def _unknown(self, path: Path, key: str, names: Iterable[str]) -> None:
         names = list(names)
         close = get_close_matches(key, [*names, "discovery"] if len(path) == 1 else names, n=1)
         elsewhere = sorted(name for name in (*KEYS, *_TABLES) if name.rpartition(".")[2] == key)
@@ -514,8 +521,11 @@ class _Reading:
             fix = f"Known are {', '.join(names)}."
         self._refuse(path, f"unknown key {ascii(key)[:60]}", fix)
 
-    def _refuse(self, path: Path, message: str, fix: str) -> NoReturn:
-        raise ValidationError("DISCOVERY_CONFIGURATION", message, place=self._place(path), fix=fix)
+    def _refuse(self, path: Path, message: str, fix: str) -> None:
+        problem = ValidationError("DISCOVERY_CONFIGURATION", message, place=self._place(path), fix=fix)
+        if self._problems is None:
+            raise problem
+        self._problems.append(problem)
 
 
 def _from(folder: str, value: Any) -> Any:

@@ -1,0 +1,70 @@
+"""Where the options of ``serve`` and ``worker`` come from: the command line, the environment, the file, the default."""
+
+import pytest
+
+from skillwire.cli.main import cli
+from skillwire.errors import UsageError
+
+FILE = '[serve]\nfolders = ["skills"]\nhost = "192.0.2.1"\nport = 1\nlog_format = "json"\npoll_seconds = 3\n'
+
+
+def command_of(name):
+    command = cli.get_command(cli.make_context("skillwire", [], resilient_parsing=True), name)
+    assert command
+    return command
+
+
+@pytest.fixture
+def parameters(tmp_path):
+    """Return the function that gives the parameters of a command called with these arguments beside a file."""
+    file = tmp_path / "server.toml"
+    file.write_text(FILE)
+
+    def given(name, *arguments, config=True):
+        options = ["--config", str(file)] if config else []
+        return command_of(name).make_context(name, [*options, *arguments]).params
+
+    return given
+
+
+def test_an_option_overrides_the_environment_which_overrides_the_file(parameters, tmp_path, monkeypatch):
+    found = parameters("serve")
+    assert (found["folders"], found["host"], found["port"]) == ((str(tmp_path / "skills"),), "192.0.2.1", 1)
+    assert (found["log_format"], found["poll"], found["publisher"]) == ("json", 3.0, "local")
+    monkeypatch.setenv("SKILLWIRE_SERVE_PORT", "2")
+    monkeypatch.setenv("SKILLWIRE_SERVE_FOLDERS", "/a:/b")
+    monkeypatch.setenv("SKILLWIRE_SERVE_PUBLISHER", "acme")
+    found = parameters("serve", "--host", "192.0.2.2")
+    assert (found["folders"], found["host"], found["port"]) == (("/a", "/b"), "192.0.2.2", 2)
+    assert (found["log_format"], found["publisher"]) == ("json", "acme")
+    assert parameters("serve", "--port", "3")["port"] == 3
+
+
+def test_the_file_can_be_named_by_the_environment(parameters, tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_SERVE_CONFIG", str(tmp_path / "server.toml"))
+    assert parameters("serve", config=False)["port"] == 1
+
+
+def test_an_empty_variable_sets_nothing(parameters, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_SERVE_PORT", "")
+    monkeypatch.setenv("SKILLWIRE_SERVE_LAN", "")
+    assert (parameters("serve")["port"], parameters("serve")["lan"]) == (1, False)
+
+
+def test_a_wrong_file_is_an_error_of_the_command(parameters, tmp_path):
+    (tmp_path / "server.toml").write_text("[serve]\nport = 'a'\n")
+    with pytest.raises(UsageError, match="port must be a whole number"):
+        parameters("serve")
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_each_parameter_has_a_variable(name):
+    for parameter in command_of(name).params:
+        if parameter.name not in {"as_json", "quiet"}:
+            assert parameter.envvar == f"SKILLWIRE_{name.upper()}_{parameter.name.upper()}"
+
+
+def test_worker_reads_its_own_variables(parameters, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_WORKER_WORKERS", "3")
+    monkeypatch.setenv("SKILLWIRE_SERVE_WORKERS", "4")
+    assert parameters("worker")["workers"] == 3

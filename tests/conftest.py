@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -108,6 +109,22 @@ def _closed_databases() -> Iterator[None]:
     yield
     if opened := sys.modules.get("skillwire.adapters.sqlite.open"):
         opened.close_databases()
+
+
+@pytest.fixture(scope="session")
+def _postgres() -> Iterator[ModuleType]:
+    """Give what starts PostgreSQL with the first test that needs it, and end that."""
+    from tests.support import postgres  # noqa: PLC0415  # most tests need none
+
+    yield postgres
+    postgres.close_server()
+
+
+@pytest.fixture
+def postgres_url(_postgres: ModuleType) -> Iterator[str]:
+    """Give the address of a database of PostgreSQL with the schema and without rows."""
+    with _postgres.emptied_database() as url:
+        yield url
 
 
 @pytest.hookimpl(trylast=True)

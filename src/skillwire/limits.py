@@ -337,6 +337,14 @@ DEVICE_LOGIN_CLIENT = Bound(64, "characters", "of the name of the program that a
 TOKEN_USED_SECONDS = Bound(300, "seconds", "until a token that is used is written down as used again")
 REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 
+# --- PostgreSQL ------------------------------------------------------------------------------------------
+POSTGRES_CONNECTIONS = Bound(
+    16, "connections", "of one server at once; three servers stay below PostgreSQL's usual 100"
+)
+POSTGRES_CONNECT_SECONDS = Bound(2, "seconds", "for a connection, of the pool or a new one to one host")
+POSTGRES_STATEMENT_SECONDS = Bound(4, "seconds", "for each statement, so that a stopped database is reported in time")
+POSTGRES_IDLE_SECONDS = Bound(10, "seconds", "until the database ends a transaction whose server says nothing")
+
 # --- the console -----------------------------------------------------------------------------------------
 PAGE_INTRO = Bound(8 * KIB, "characters", "of the introduction of a site, above its list of skills")
 LOGO_BYTES = Bound(256 * KIB, "bytes", "of the logo of a site, which each new visitor loads")

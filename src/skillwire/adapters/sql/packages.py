@@ -79,6 +79,8 @@ _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 class SqlPackages(Store):
     """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row, durably."""
 
+    turn = "packages"
+
     def __init__(self, database: Database, large: FileBlobs) -> None:
         super().__init__(database)
         self._large = large
@@ -307,8 +309,8 @@ class SqlPackages(Store):
         await _update(connection, name, change, renamed_to=str(to))
         owner = "SELECT 1 FROM packages WHERE namespace = ? AND name = ? AND owns_name"
         if to.name == name.name and (await connection.row(owner, name)):
-            await _set(connection, name, owns_name=0)
-            await _set(connection, to, owns_name=1)
+            await _set(connection, name, owns_name=False)
+            await _set(connection, to, owns_name=True)
 
     @writes
     async def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
@@ -505,7 +507,7 @@ async def _own_name(connection: Connection, name: PackageName) -> None:
     """Give a package that is not private its name without the namespace, unless another one was given it before."""
     condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
     other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
-    await connection.run(f"UPDATE packages SET owns_name = 1 WHERE {condition} AND NOT EXISTS ({other})", name)
+    await connection.run(f"UPDATE packages SET owns_name = TRUE WHERE {condition} AND NOT EXISTS ({other})", name)
 
 
 async def _set_latest(connection: Connection, number: int | None) -> None:

@@ -119,6 +119,8 @@ class SqlTokens(Store):
 class SqlDeviceLogins(Store):
     """Fills :class:`skillwire.ports.DeviceLoginStore`."""
 
+    turn = "device logins"
+
     @writes
     async def add(self, connection: Connection, login: DeviceLogin, *, now: float, most: int) -> bool:
         await connection.run("DELETE FROM device_logins WHERE expires < ?", (now - limits.DEVICE_LOGIN_SECONDS,))
@@ -148,7 +150,7 @@ class SqlDeviceLogins(Store):
             await connection.run("DELETE FROM device_logins WHERE device = ?", (device,))
         elif login is not None:
             longer = limits.DEVICE_POLL_SECONDS * login.is_polled_too_soon(now)
-            statement = "UPDATE device_logins SET polled = ?, interval = interval + ? WHERE device = ?"
+            statement = 'UPDATE device_logins SET polled = ?, "interval" = "interval" + ? WHERE device = ?'
             await connection.run(statement, (now, longer, device))
         return login
 
@@ -156,7 +158,7 @@ class SqlDeviceLogins(Store):
 async def _read_device_login(
     connection: Connection, column: Literal["device", "user"], code: bytes
 ) -> DeviceLogin | None:
-    query = f"SELECT * FROM device_logins WHERE {column} = ?"  # noqa: S608  # a constant
+    query = f'SELECT * FROM device_logins WHERE "{column}" = ?'  # noqa: S608  # a constant
     row = await connection.row(query, (code,))
     return None if row is None else DeviceLogin._make([*row[:3], tuple(json.loads(row[3])), *row[4:]])
 

@@ -14,7 +14,6 @@ holds the lock costs the others one wait, and then they go on without it.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import sqlite3
 import tempfile
@@ -22,10 +21,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from importlib import resources
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
 from skillwire.errors import SourceLocation, StorageError
 
 _MODE: Final = 0o600
@@ -116,7 +115,7 @@ _PAGES_AT_ONCE: Final = 1_000
 _REWRITTEN_BYTES: Final = 512 * 1024 * 1024
 #: The write-ahead log is cut to this size when it was larger.
 _LOG_BYTES: Final = 16 * 1024 * 1024
-_MIGRATIONS: Final = "skillwire.adapters.sqlite"
+_PACKAGE: Final = "skillwire.adapters.sqlite"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
 #: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
 _WHOLE: Final = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
@@ -144,32 +143,12 @@ def check_integrity(path: Path, seconds: float) -> bool:
     return True
 
 
-class Migration(NamedTuple):
-    """One numbered step of the schema."""
-
-    number: int
-    name: str
-    script: str
-
-    @property
-    def checksum(self) -> str:
-        """The SHA-256 of its text, in hexadecimal."""
-        return hashlib.sha256(self.script.encode()).hexdigest()
-
-
-def read_migrations() -> list[Migration]:
-    """Return the steps of the schema, in order."""
-    folder = resources.files(_MIGRATIONS) / "migrations"
-    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
-    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in files]
-
-
 class Database:
     """The database in ``path``, opened or migrated with the first connection. Raises StorageError (``DATABASE``)."""
 
     def __init__(self, path: Path, *, migrations: Sequence[Migration] | None = None) -> None:
         self.path = path
-        self._migrations = read_migrations() if migrations is None else migrations
+        self._migrations = read_migrations(_PACKAGE) if migrations is None else migrations
         self._local = threading.local()
         self._lock = threading.Lock()
         self._is_current = False
@@ -274,30 +253,19 @@ class Database:
         connection.execute("BEGIN IMMEDIATE")  # of two processes that begin at once, one waits here for the other
         try:
             done = dict(connection.execute("SELECT number, checksum FROM migrations"))
-            self._compare(done)
-            for migration in self._migrations:
-                if migration.number not in done:
-                    statement = ""  # one after the other: executescript would end the transaction
-                    for line in migration.script.splitlines(keepends=True):
-                        statement += line
-                        if sqlite3.complete_statement(statement):
-                            connection.execute(statement)
-                            statement = ""
-                    row = (migration.number, migration.checksum)
-                    connection.execute("INSERT INTO migrations VALUES (?, ?)", row)
+            for migration in pending_migrations(self._migrations, done, self._error):
+                statement = ""  # one after the other: executescript would end the transaction
+                for line in migration.script.splitlines(keepends=True):
+                    statement += line
+                    if sqlite3.complete_statement(statement):
+                        connection.execute(statement)
+                        statement = ""
+                row = (migration.number, migration.checksum)
+                connection.execute("INSERT INTO migrations VALUES (?, ?)", row)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-
-    def _compare(self, done: dict[int, str]) -> None:
-        known = {migration.number: migration for migration in self._migrations}
-        for number, checksum in done.items():
-            if number not in known:
-                message = f"its schema has step {number}, which this version does not know"
-                raise self._error(message, "Use the version of skillwire that wrote it, or a newer one.")
-            if known[number].checksum != checksum:
-                raise self._error(f"{known[number].name} was run with another text", None)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -9,8 +9,9 @@ import time
 import pytest
 from tests.support.eventually import PATIENCE, eventually_async
 
+from skillwire.adapters.sql.migrations import Migration
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database, Migration
+from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
 
 #: A child without its parent is refused when the transaction is committed, and not before.

@@ -10,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from skillwire import limits
-from skillwire.adapters.sqlite.database import Database, Migration, read_migrations
+from skillwire.adapters.sql.migrations import Migration, read_migrations
+from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import SourceLocation, StorageError
 
 FIRST = Migration(
@@ -242,7 +243,7 @@ def test_two_databases_on_one_file_bring_it_up_to_date_once(path):
 
 
 def test_steps_that_are_shipped_are_numbered_without_a_gap(path):
-    shipped = read_migrations()
+    shipped = read_migrations("skillwire.adapters.sqlite")
     assert [step.number for step in shipped] == list(range(1, len(shipped) + 1))
     open_with(path, *shipped)
     assert "tokens" in tables(path)

@@ -1,7 +1,7 @@
 """Grants and tokens in SQLite: in one database with the executions."""
 
+from tests.contracts.test_stores import ASKED, GRANT
 from tests.support.opened import Blocking, open_database, open_grants, open_ledger, open_tokens
-from tests.unit.contracts.test_stores import ASKED, GRANT
 
 from skillwire.adapters.sql.tokens import SqlGrants
 from skillwire.adapters.sqlite.async_database import AsyncDatabase

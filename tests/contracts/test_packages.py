@@ -37,12 +37,10 @@ NOTES = PackageName("acme", "notes")
 UPLOADED = Digest.of(b"as it was sent")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path):
-    if request.param == "memory":
-        return Blocking(MemoryPackages())
-    database = AsyncDatabase(Database(tmp_path / "state.db"))
-    return Blocking(SqlPackages(database, FileBlobs(tmp_path / "artifacts", durable=True)))
+@pytest.fixture
+def store(database, tmp_path):
+    artifacts = FileBlobs(tmp_path / "artifacts", durable=True)
+    return Blocking(SqlPackages(database, artifacts) if database else MemoryPackages())
 
 
 def change(action="test", at=1.0, **details):

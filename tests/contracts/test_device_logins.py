@@ -6,8 +6,6 @@ from tests.support.opened import Blocking
 
 from skillwire import limits
 from skillwire.adapters.sql.tokens import SqlDeviceLogins
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
 from skillwire.model.access import DeviceLogin
 
 NOW = 1_000_000.0
@@ -15,11 +13,9 @@ LOGIN = DeviceLogin(b"device", b"user", "skillwire", ("read", "publish"), "192.0
 APPROVED = LOGIN._replace(decision="approved", scopes=("read",), account="ann", decided_by="abc", lifetime=60.0)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path):
-    database = tmp_path / "state.db"
-    durable = request.param == "sqlite"
-    return Blocking(SqlDeviceLogins(AsyncDatabase(Database(database))) if durable else MemoryDeviceLogins())
+@pytest.fixture
+def store(database):
+    return Blocking(SqlDeviceLogins(database) if database else MemoryDeviceLogins())
 
 
 def test_a_login_is_found_by_the_hash_of_its_user_code(store):

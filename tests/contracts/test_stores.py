@@ -7,20 +7,12 @@ from tests.support.memory_stores import MemoryGrants, MemoryTokens
 from tests.support.opened import Blocking
 
 from skillwire.adapters.sql.tokens import SqlGrants, SqlTokens
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions
 
 ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
 GRANT = Grant("sha256:" + "a" * 64, ASKED, "weather", "1.0.0", "ann", 5.5, {"SKILL.md": "sha256:" + "0" * 64})
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def database(request, tmp_path):
-    """Return a database; None for a store in memory."""
-    return AsyncDatabase(Database(tmp_path / "state.db")) if request.param == "sqlite" else None
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""PostgreSQL for several servers: needs the extra ``postgres``."""

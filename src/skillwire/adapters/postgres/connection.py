@@ -1,0 +1,249 @@
+"""Connections to PostgreSQL: the statements of the stores in its words, and a pool for each event loop.
+
+Each statement has a deadline, so a database that hangs is reported like one that is down. Its connection is closed
+then, since the answer might still come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from skillwire import limits
+from skillwire.adapters.sql.connection import Values
+from skillwire.errors import SourceLocation, StorageError
+
+_SETTINGS: Final = {
+    "application_name": "skillwire",
+    "statement_timeout": f"{limits.POSTGRES_STATEMENT_SECONDS}s",
+    "lock_timeout": f"{limits.POSTGRES_STATEMENT_SECONDS}s",
+    "idle_in_transaction_session_timeout": f"{limits.POSTGRES_IDLE_SECONDS}s",
+    "client_connection_check_interval": "1s",  # a statement of a server that died ends with it
+    "jit": "off",  # the statements are short
+}
+#: What is translated: texts in quotes are not, then values, names of indexes, and lists in one value.
+_SQLITE: Final = re.compile(r"'[^']*'|json_each\(\?(\d*)\)|\?(\d*)| INDEXED BY \w+")
+_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+#: Errors after which no answer of a connection is awaited any more, nor of those beside it.
+LOST: Final = (
+    OSError,  # also of the time
+    asyncpg.PostgresConnectionError,
+    asyncpg.ReadOnlySQLTransactionError,  # it was the primary
+)
+
+
+@cache
+def translate(statement: str) -> str:
+    """Return a statement of the stores as PostgreSQL has it."""
+    numbers = count(1)
+
+    def replace(found: re.Match[str]) -> str:
+        text = found[0]
+        if text.startswith("json_each"):
+            return f"json_array_elements_text(${found[1] or next(numbers)}::json) AS json_each (value)"
+        return f"${found[2] or next(numbers)}" if text.startswith("?") else "" if text.startswith(" ") else text
+
+    return _SQLITE.sub(replace, statement)
+
+
+class SecondQuery(BaseException):
+    """A read asks more than once, so it begins again in a transaction. No ``except`` of a store keeps it."""
+
+
+class PostgresConnection:
+    """Fills :class:`skillwire.adapters.sql.connection.Connection`."""
+
+    locked: Final = " FOR UPDATE"
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    @property
+    def is_usable(self) -> bool:
+        return not self._connection.is_closed()
+
+    async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
+        return [tuple(record) for record in await self._connection.fetch(await self._begin(query), *values)]
+
+    async def row(self, query: str, values: Values = ()) -> Any:  # as the protocol has it
+        record = await self._connection.fetchrow(await self._begin(query), *values)
+        return None if record is None else tuple(record)
+
+    async def value(self, query: str, values: Values = ()) -> Any:  # of any column
+        return await self._connection.fetchval(await self._begin(query), *values)
+
+    async def run(self, statement: str, values: Values = ()) -> int:
+        status = await self._connection.execute(translate(statement), *values)
+        return int(status.rpartition(" ")[2])
+
+    async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
+        await self._connection.executemany(translate(statement), rows)
+
+    async def _begin(self, query: str) -> str:
+        """Return the text of a query that is about to be run."""
+        return translate(query)
+
+    @asynccontextmanager
+    async def part(self) -> AsyncIterator[None]:
+        await self._connection.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self.is_usable:
+                await self._connection.execute("ROLLBACK TO part; RELEASE part")
+            raise
+        await self._connection.execute("RELEASE part")
+
+
+class ReadConnection(PostgresConnection):
+    """A connection of a read: one query sees one moment by itself, and more of them in a transaction.
+
+    Which first queries are followed by others is remembered, so that a read begins again once, not each time.
+    """
+
+    _followed: Final[set[str]] = set()
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        super().__init__(connection)
+        self._first = ""
+        self._has_begun = False
+
+    async def end(self) -> None:
+        """End the transaction if there is one."""
+        if self._has_begun:
+            await self._connection.execute("COMMIT")
+
+    async def _begin(self, query: str) -> str:
+        if not self._has_begun:
+            if self._first:
+                self._followed.add(self._first)
+                raise SecondQuery
+            self._first = query
+            if query in self._followed:
+                await self._connection.execute(_SNAPSHOT)
+                self._has_begun = True
+        return translate(query)
+
+
+@dataclass
+class Counters:
+    """What a server's metrics tell of its database."""
+
+    waited: float = 0.0  # seconds that calls waited for a connection
+    reconnects: int = 0  # connections that were lost
+    failovers: int = 0  # times that another host was the primary
+    notifications: int = 0  # that other servers sent
+
+
+class Hosts:
+    """The database at ``url``, which may name several hosts, of which one is the primary."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        user, at, hosts = parts.netloc.rpartition("@")
+        self._urls = [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
+        self._primary = ""
+        self.place = f"{parts.scheme}://{hosts}{parts.path}"
+        self.counters = Counters()
+
+    async def connect(self) -> asyncpg.Connection:
+        """Return a connection to the primary, tried first where it was found last."""
+        problem: Exception | None = None
+        for url in sorted(self._urls, key=lambda one: one != self._primary):
+            try:
+                connection = await asyncpg.connect(
+                    url,
+                    timeout=limits.POSTGRES_CONNECT_SECONDS,
+                    command_timeout=limits.POSTGRES_STATEMENT_SECONDS,
+                    server_settings=_SETTINGS,
+                    target_session_attrs="primary",
+                )
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                problem = problem or error
+                continue
+            self.counters.failovers += self._primary not in {"", url}
+            self._primary = url
+            return connection
+        raise problem or OSError("no host is named")
+
+    def error(self, error: Exception | str, fix: str | None = None) -> StorageError:
+        """Return an error of the database as one of ours, without the password."""
+        message = (
+            "it did not answer in time" if isinstance(error, TimeoutError) else str(error).partition("\n")[0]
+        )  # no rows
+        return StorageError("DATABASE", message, place=SourceLocation(self.place), fix=fix)
+
+
+class Pool:
+    """The connections of one event loop."""
+
+    def __init__(self, hosts: Hosts, connections: int) -> None:
+        self._hosts = hosts
+        self._idle: list[asyncpg.Connection] = []
+        self._places = asyncio.Semaphore(connections)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        """Give a connection; one that failed, or whose transaction is open, is closed afterwards.
+
+        Raises StorageError (``DATABASE``) for every error of the database.
+        """
+        try:
+            async with self._place():
+                connection = await self._take()
+                try:
+                    yield connection
+                except LOST:
+                    self._hosts.counters.reconnects += 1
+                    for one in (connection, *self._idle):
+                        one.terminate()
+                    raise
+                except asyncio.CancelledError:  # an answer is still to come
+                    connection.terminate()
+                    raise
+                finally:
+                    if connection.is_in_transaction():
+                        connection.terminate()
+                    self._idle.append(connection)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise self._hosts.error(error) from error
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        begin = time.monotonic()
+        try:
+            async with asyncio.timeout(limits.POSTGRES_CONNECT_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            message = f"all connections were in use for {limits.POSTGRES_CONNECT_SECONDS} seconds"
+            raise self._hosts.error(message) from None
+        finally:
+            self._hosts.counters.waited += time.monotonic() - begin
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    async def _take(self) -> asyncpg.Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+            self._hosts.counters.reconnects += 1
+        return await self._hosts.connect()
+
+    async def close(self) -> None:
+        """Close the connections that are not in use."""
+        while self._idle:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self._idle.pop().close(timeout=limits.POSTGRES_CONNECT_SECONDS)

@@ -1,0 +1,323 @@
+"""A PostgreSQL database that any number of servers share.
+
+Each write is one transaction. Those of a store with a turn hold an advisory lock of its name until they are committed,
+so their numbers rise in the order of the commits, in all servers. While one of them is under way, the next ones of this
+server gather, and are done together in one transaction: they share the waits for the lock and for the disk. When one of
+them fails, all are undone and done again, each in a part of its own.
+
+The other servers are notified a moment after a commit, outside the transaction, because PostgreSQL lets only one
+transaction with a notification commit at a time. They also look by themselves once in a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import secrets
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeVar
+
+import asyncpg
+
+from skillwire import limits
+from skillwire.adapters.postgres.connection import (
+    LOST,
+    Hosts,
+    Pool,
+    PostgresConnection,
+    ReadConnection,
+    SecondQuery,
+)
+from skillwire.adapters.sql.connection import Connection
+from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
+from skillwire.errors import StorageError
+
+T = TypeVar("T")
+
+#: How many writes one transaction holds at most.
+_GROUP: Final = 256
+#: How often a transaction is tried that another one stood in the way of.
+_TRIES: Final = 5
+_PASSING: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,  # another server changed the schema
+)
+_CHANNEL: Final = "skillwire"
+#: Seconds in which the writes of a server become one notification.
+_DEBOUNCE: Final = 0.02
+#: Seconds between two looks for what was written without one.
+_POLL: Final = 1.0
+#: Seconds for a step of the schema, whose tables may be large.
+_MIGRATION_SECONDS: Final = 3600.0
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, checksum TEXT NOT NULL)"
+
+
+class _Write(NamedTuple):
+    """A write, and the future of its caller."""
+
+    call: Callable[[Connection], Awaitable[Any]]
+    future: asyncio.Future[Any]
+
+
+class _Loop:
+    """What belongs to one event loop: its connections, and the writes that wait for each turn."""
+
+    def __init__(self, hosts: Hosts, connections: int) -> None:
+        self.pool = Pool(hosts, connections)
+        self.turns: dict[str, deque[_Write]] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.watcher: asyncio.Task[None] | None = None
+        self.is_notifying = False
+
+    def start(self, work: Callable[[], Any]) -> asyncio.Task[None]:
+        """Run ``work`` beside its caller, who may be cancelled."""
+        task = asyncio.get_running_loop().create_task(work())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+
+class PostgresDatabase:
+    """Fills :class:`skillwire.adapters.sql.connection.Database` with the database at ``url``.
+
+    Args:
+        url: of PostgreSQL, with several hosts where one of them is the primary at a time.
+        connections: how many each event loop opens at most.
+        may_migrate: whether missing steps of the schema are run when it is opened.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        connections: int = limits.POSTGRES_CONNECTIONS,
+        may_migrate: bool = True,
+        migrations: Sequence[Migration] | None = None,
+    ) -> None:
+        self._hosts = Hosts(url)
+        self.counters = self._hosts.counters
+        self._connections = connections
+        self._may_migrate = may_migrate
+        self._migrations = read_migrations("skillwire.adapters.postgres") if migrations is None else migrations
+        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
+        self._lock = threading.Lock()
+        self._is_current = False
+        self._has_failed = False
+        self._name = secrets.token_hex(8)
+
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return what ``call`` returns; its queries see one moment. It may be called twice."""
+        loop = await self._opened()
+        while True:
+            async with loop.pool.connection() as connection:
+                reading = ReadConnection(connection)
+                try:
+                    return await call(reading)
+                except SecondQuery:
+                    continue
+                finally:
+                    await reading.end()
+
+    async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
+        """Return the result of ``call`` once it is committed; cancelling the caller undoes nothing.
+
+        It may be called several times: what an earlier call wrote is undone then.
+        """
+        loop = await self._opened()
+        write = _Write(call, asyncio.get_running_loop().create_future())
+        if not turn:
+            loop.start(lambda: self._work(loop, "", deque([write])))
+        elif turn in loop.turns:
+            loop.turns[turn].append(write)
+        else:
+            waiting = loop.turns[turn] = deque([write])
+            loop.start(lambda: self._work(loop, turn, waiting))
+        result: T = await write.future
+        return result
+
+    async def exists(self) -> bool:
+        """Whether it has a schema."""
+        async with self._loop().pool.connection() as connection:
+            return bool(await connection.fetchval("SELECT to_regclass('migrations') IS NOT NULL"))
+
+    async def pending(self) -> Sequence[str]:
+        """Return the names of the steps of the schema that were not run yet."""
+        async with self._loop().pool.connection() as connection:
+            return [migration.name for migration in await self._pending(connection)]
+
+    async def migrate(self) -> None:
+        """Run the missing steps of the schema, of several servers one at a time."""
+        async with self._loop().pool.connection() as connection:
+            unlimited = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0"
+            begin = f"BEGIN; {unlimited}; {_take_turn('migrations')}"
+            await connection.execute(begin, timeout=_MIGRATION_SECONDS)
+            await connection.execute(_TABLE)
+            for migration in await self._pending(connection):
+                await connection.execute(migration.script, timeout=_MIGRATION_SECONDS)
+                row = (migration.number, migration.checksum)
+                await connection.execute("INSERT INTO migrations VALUES ($1, $2)", *row)
+            await connection.execute("COMMIT")
+
+    async def shrink(self) -> int:
+        """Return 0: the database gives space back by itself."""
+        return 0
+
+    async def check(self) -> None:
+        """Try to write if the last attempt failed. Raises StorageError (``DATABASE``)."""
+        if self._has_failed:
+            self._has_failed = False
+            await self.write(lambda connection: connection.run("UPDATE migrations SET checksum = checksum"))
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` on the running event loop whenever another server has written, and at times for others."""
+        loop = self._loop()
+        loop.watcher = loop.start(lambda: self._watch(changed))
+
+    async def close(self) -> None:
+        """Finish the writes that were handed in on this event loop, and close its connections."""
+        with self._lock:
+            loop = self._loops.pop(asyncio.get_running_loop(), None)
+        if loop is not None:
+            if loop.watcher is not None:
+                loop.watcher.cancel()
+            await asyncio.gather(*loop.tasks, return_exceptions=True)
+            await loop.pool.close()
+
+    def _loop(self) -> _Loop:
+        running = asyncio.get_running_loop()
+        loop = self._loops.get(running)
+        if loop is None:
+            with self._lock:
+                for ended in [one for one in self._loops if one.is_closed()]:
+                    del self._loops[ended]
+                loop = self._loops[running] = _Loop(self._hosts, self._connections)
+        return loop
+
+    async def _opened(self) -> _Loop:
+        """Return what belongs to the running event loop, once the schema is there."""
+        if not self._is_current:
+            if pending := await self.pending():
+                if self._may_migrate:
+                    await self.migrate()
+                elif not await self.exists():
+                    raise self._hosts.error(f"its schema lacks {pending[0]}", "Run the migrations first.")
+            self._is_current = True
+        return self._loop()
+
+    async def _pending(self, connection: asyncpg.Connection) -> list[Migration]:
+        is_new = await connection.fetchval("SELECT to_regclass('migrations') IS NULL")
+        done = [] if is_new else await connection.fetch("SELECT number, checksum FROM migrations")
+        return pending_migrations(self._migrations, dict(map(tuple, done)), self._hosts.error)
+
+    async def _work(self, loop: _Loop, turn: str, waiting: deque[_Write]) -> None:
+        while waiting:
+            writes = [waiting.popleft() for _ in range(min(len(waiting), _GROUP))]
+            try:
+                results = await self._transact(loop, turn, writes)
+            except Exception as error:  # noqa: BLE001  # nothing was committed, and each caller gets the error
+                if isinstance(error, StorageError) and isinstance(error.__cause__, LOST):
+                    self._has_failed = True
+                    writes += waiting  # the next one would wait for as long
+                    waiting.clear()
+                results = [error] * len(writes)
+            else:
+                self._notify(loop)
+            for write, result in zip(writes, results, strict=True):
+                if write.future.done():
+                    continue  # its caller was cancelled; the write stands
+                if isinstance(result, Exception):
+                    write.future.set_exception(result)
+                else:
+                    write.future.set_result(result)
+        loop.turns.pop(turn, None)
+
+    async def _transact(self, loop: _Loop, turn: str, writes: Sequence[_Write]) -> Sequence[Any]:
+        are_parts, tries = False, 0
+        while True:
+            async with loop.pool.connection() as connection:
+                try:
+                    return await self._commit(connection, turn, writes, are_parts=are_parts)
+                except _PASSING:
+                    tries += 1
+                    if tries == _TRIES:
+                        raise
+                except Exception as error:
+                    if are_parts or len(writes) == 1 or isinstance(error, LOST):
+                        raise
+                    are_parts = True
+            if tries:
+                await asyncio.sleep(random.random() * _DEBOUNCE)  # noqa: S311  # so that two do not meet again
+
+    async def _commit(
+        self, connection: asyncpg.Connection, turn: str, writes: Sequence[_Write], *, are_parts: bool
+    ) -> Sequence[Any]:
+        await connection.execute(f"BEGIN; {_take_turn(turn)}" if turn else "BEGIN")
+        try:
+            results = [await self._do(connection, write, is_part=are_parts) for write in writes]
+        except Exception as error:
+            if not isinstance(error, LOST) and not connection.is_closed():
+                await connection.execute("ROLLBACK")
+            raise
+        if await connection.execute("COMMIT") != "COMMIT":
+            raise asyncpg.InFailedSQLTransactionError("a part of it had failed")
+        return results
+
+    async def _do(self, connection: asyncpg.Connection, write: _Write, *, is_part: bool) -> Any:
+        transaction = PostgresConnection(connection)
+        if not is_part:
+            return await write.call(transaction)
+        try:
+            async with transaction.part():
+                return await write.call(transaction)
+        except (*LOST, *_PASSING):
+            raise
+        except asyncpg.PostgresError as error:
+            return self._hosts.error(error)
+        except Exception as error:  # noqa: BLE001  # its caller gets it
+            return error
+
+    def _notify(self, loop: _Loop) -> None:
+        if loop.is_notifying:
+            return
+        loop.is_notifying = True
+
+        async def notify() -> None:
+            await asyncio.sleep(_DEBOUNCE)
+            loop.is_notifying = False
+            with suppress(StorageError):  # the others look by themselves
+                async with loop.pool.connection() as connection:
+                    await connection.execute("SELECT pg_notify($1, $2)", _CHANNEL, self._name)
+
+        loop.start(notify)
+
+    async def _watch(self, changed: Callable[[], object]) -> None:
+        def notified(_connection: object, _process: int, _channel: str, name: object) -> None:
+            if name != self._name:
+                self.counters.notifications += 1
+                changed()
+
+        while True:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection, seen = await self._hosts.connect(), ""
+                try:
+                    await connection.add_listener(_CHANNEL, notified)
+                    while True:
+                        now = await connection.fetchval("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+                        if now != seen:
+                            seen = now
+                            changed()
+                        await asyncio.sleep(_POLL)
+                finally:
+                    connection.terminate()
+            self.counters.reconnects += 1
+            await asyncio.sleep(_POLL)
+
+
+def _take_turn(name: str) -> str:
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+    return f"SELECT pg_advisory_xact_lock({number})"

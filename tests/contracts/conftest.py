@@ -1,0 +1,28 @@
+"""Each port's contract is tested with every adapter that fills it."""
+
+import pytest
+from tests.support.executions import MemoryOffice, Office
+from tests.support.opened import Blocking
+
+from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sqlite.database import Database
+
+
+@pytest.fixture(params=[MemoryOffice, Office], ids=["memory", "sqlite"])
+def office(request, tmp_path):
+    """Return an execution ledger and its clock."""
+    made = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def database(request, tmp_path):
+    """Return a database; None for a store in memory."""
+    if request.param == "postgres":
+        database = Blocking(PostgresDatabase(request.getfixturevalue("postgres_url")))
+        yield database.wrapped
+        database.close()
+    else:
+        yield AsyncDatabase(Database(tmp_path / "state.db")) if request.param == "sqlite" else None

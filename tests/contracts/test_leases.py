@@ -5,16 +5,13 @@ from tests.support.memory_stores import MemoryLeases
 from tests.support.opened import Blocking
 
 from skillwire.adapters.sql.leases import SqlLeases
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
 
 NOW = 1_000_000.0
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def leases(request, tmp_path):
-    durable = request.param == "sqlite"
-    return Blocking(SqlLeases(AsyncDatabase(Database(tmp_path / "state.db"))) if durable else MemoryLeases())
+@pytest.fixture
+def leases(database):
+    return Blocking(SqlLeases(database) if database else MemoryLeases())
 
 
 def test_one_server_leads_until_its_lease_is_over(leases):

@@ -105,6 +105,9 @@ _EMPTY = """DO $$ DECLARE name text; BEGIN
         EXECUTE format('ALTER TABLE %I DISABLE TRIGGER ALL; DELETE FROM %I; ALTER TABLE %I ENABLE TRIGGER ALL',
             name, name, name);
     END LOOP;
+    FOR name IN SELECT sequencename FROM pg_sequences WHERE last_value IS NOT NULL LOOP
+        EXECUTE format('ALTER SEQUENCE %I RESTART', name);
+    END LOOP;
 END $$"""
 _servers: list[PostgresServer] = []
 

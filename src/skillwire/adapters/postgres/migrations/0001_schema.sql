@@ -252,3 +252,10 @@ CREATE TABLE device_logins (
 );
 CREATE INDEX device_logins_expires ON device_logins (expires);
 CREATE UNIQUE INDEX packages_shown ON packages (namespace, name) WHERE access != 'private';
+
+CREATE TABLE leaders (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    server TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    ends DOUBLE PRECISION NOT NULL
+);

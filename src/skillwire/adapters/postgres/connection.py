@@ -137,7 +137,7 @@ class ReadConnection(PostgresConnection):
 
 @dataclass
 class Counters:
-    """What a server's metrics tell of its database."""
+    """What the metrics of a server show about its database."""
 
     waited: float = 0.0  # seconds that calls waited for a connection
     reconnects: int = 0  # connections that were lost
@@ -146,7 +146,7 @@ class Counters:
 
 
 class Hosts:
-    """The database at ``url``, which may name several hosts, of which one is the primary."""
+    """The database at ``url``, which may name several hosts; one of them is the primary."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -20,7 +20,7 @@ from pathlib import Path
 from bare_asgi import started
 from processes import our_program
 from registry_publish import make_archive
-from skillwire.adapters.sqlite.open import close_databases, open_packages, open_tokens
+from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.model.package import Account, Change
 
 REQUESTS = 400
@@ -40,9 +40,9 @@ NAMES = ("private-plans", "missing-plans")
 async def make_tokens() -> tuple[str, str]:
     """Make two accounts; return their tokens."""
     for name in ("acme", "eve"):
-        await open_packages().add_account(Account(name, 1.0), Change(1.0, name, "account.create", name))
+        await open_stores().packages.add_account(Account(name, 1.0), Change(1.0, name, "account.create", name))
     scopes = ("read", "publish", "admin")
-    made = [await open_tokens().issue("bench", scopes=scopes, account=name) for name in ("acme", "eve")]
+    made = [await open_stores().tokens().issue("bench", scopes=scopes, account=name) for name in ("acme", "eve")]
     return made[0].secret, made[1].secret
 
 
@@ -54,7 +54,7 @@ def main() -> None:
         home = Path(work, "home")
         os.environ["SKILLWIRE_HOME"] = str(home)
         owner, stranger = asyncio.run(make_tokens())
-        close_databases()
+        close_stores()
         settings = Path(work, "server.toml")
         settings.write_text("[rate_limit]\nprincipal_burst = 1000000\n")
         command = our_program(

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from comparison import Goal, compare
 from processes import our_program
-from skillwire.adapters.sqlite.open import close_databases, open_packages, open_tokens
+from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.model.package import Account, Change
 from skillwire.registry.accounts import Actor
 from skillwire.registry.packages import Registry
@@ -178,13 +178,13 @@ def rate(publishers: Sequence[Callable[[str, bytes], object]]) -> float:
 
 async def prepare() -> str:
     """Make the account; return its token."""
-    await open_packages().add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
-    return (await open_tokens().issue("bench", scopes=("publish", "admin"), account="team")).secret
+    await open_stores().packages.add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
+    return (await open_stores().tokens().issue("bench", scopes=("publish", "admin"), account="team")).secret
 
 
 async def store_rate() -> float:
     """Return publications a second of the store alone."""
-    registry, actor = Registry(open_packages(), time.time), Actor("team", frozenset({"publish", "admin"}))
+    registry, actor = Registry(open_stores().packages, time.time), Actor("team", frozenset({"publish", "admin"}))
     prepared = [read_upload(make_archive(f"stored-{next(_numbers)}"), "team") for _ in range(STORED)]
     began = time.perf_counter()
     await asyncio.gather(*[registry.publish(actor, one, one.skill.artifact.digest) for one in prepared])
@@ -202,7 +202,7 @@ def main() -> None:
         os.environ["SKILLWIRE_HOME"] = str(folder / "home")
         token = asyncio.run(prepare())
         stored = [asyncio.run(store_rate()) for _ in range(3)]
-        close_databases()
+        close_stores()
         (folder / "server.toml").write_text("[rate_limit]\nprincipal_per_minute = 1000000\nprincipal_burst = 1000000\n")
         for name in ("packages", "synced", "patch"):
             (folder / name).mkdir()

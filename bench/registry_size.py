@@ -30,7 +30,7 @@ from comparison import Goal, compare
 from index_vs_nginx import INDEX, ROUNDS, Asked, _get, _measure, _nginx
 from processes import our_program
 from registry_publish import make_archive
-from skillwire.adapters.sqlite.open import close_databases, open_database, open_packages, open_tokens
+from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.folder.publish import prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change
@@ -98,8 +98,8 @@ def fill(connection: Connection, packages: int) -> None:
 
 async def make_token() -> str:
     """Make the account; return its token."""
-    await open_packages().add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
-    return (await open_tokens().issue("bench", scopes=("publish", "admin"), account="team")).secret
+    await open_stores().packages.add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
+    return (await open_stores().tokens().issue("bench", scopes=("publish", "admin"), account="team")).secret
 
 
 @contextlib.contextmanager
@@ -199,9 +199,9 @@ def main() -> None:
         folder = Path(work)
         os.environ["SKILLWIRE_HOME"] = str(folder / "home")
         token = asyncio.run(make_token())
-        with open_database().database.writing() as connection:
+        with open_stores().sqlite.database.writing() as connection:
             fill(connection, packages)
-        close_databases()
+        close_stores()
         with serving(folder / "home") as (_, seconds):
             print(f"first start with {packages:,} packages: {seconds:.1f} s")
         with serving(folder / "home") as (server, seconds):

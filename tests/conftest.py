@@ -107,8 +107,8 @@ def _documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
 def _closed_databases() -> Iterator[None]:
     """Close what a test opened in its home: each database holds descriptors, and a process has a thousand."""
     yield
-    if opened := sys.modules.get("skillwire.adapters.sqlite.open"):
-        opened.close_databases()
+    if opened := sys.modules.get("skillwire.adapters.stores"):
+        opened.close_stores()
 
 
 @pytest.fixture(scope="session")

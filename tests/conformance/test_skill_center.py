@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.support.publishing import Asgi, write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
+from skillwire.adapters.stores import open_stores
 from skillwire.server import create_app
 
 SITE = "https://skillcenter.ooder.net"
@@ -215,7 +215,7 @@ async def test_what_cannot_be_had_is_an_error(site, path, status, code):
 @pytest.mark.spec("SDP-center-access")
 async def test_lists_and_searches_hold_what_the_caller_may_use(site):
     hidden = {"feishu-hidden", "feishu-paid"}
-    key = {"X-API-Key": (await open_tokens().issue("ann", skills=sorted(hidden))).secret}
+    key = {"X-API-Key": (await open_stores().tokens().issue("ann", skills=sorted(hidden))).secret}
     for fields, seen in (({}, set()), (key, hidden)):
         listed = {one["id"] for one in (await site.get("/api/skills", fields)).json()["skills"]}
         body = json.dumps({"keywords": ["FEISHU"], "scenes": ["auth"]}).encode()

@@ -16,7 +16,7 @@ from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import ServeProcess
 from tests.support.registry_site import API, skill_archive
 
-from skillwire.adapters.sqlite import open as opening
+from skillwire.adapters import stores as opening
 from skillwire.model.package import Account, Change
 
 PROJECT = Path(__file__).parents[2]
@@ -32,9 +32,9 @@ def test_publishers_that_are_killed_leave_no_half_version():
 
 
 async def make_token(name):
-    store = opening.open_packages()
+    store = opening.open_stores().packages
     await store.add_account(Account(name, 1.0), Change(1.0, name, "account.create", name))
-    return (await opening.open_tokens().issue("test", scopes=("publish",), account=name)).secret
+    return (await opening.open_stores().tokens().issue("test", scopes=("publish",), account=name)).secret
 
 
 class Publisher(threading.Thread):
@@ -73,7 +73,7 @@ class Publisher(threading.Thread):
 def test_a_server_that_is_killed_while_it_publishes_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     token = asyncio.run(make_token("ann"))
-    opening.close_databases()
+    opening.close_stores()
     configuration = tmp_path / "server.toml"
     configuration.write_text("[rate_limit]\nprincipal_per_minute = 1000000\nprincipal_burst = 100000\n")
     acknowledged: dict[str, str] = {}

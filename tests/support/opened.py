@@ -6,8 +6,8 @@ import threading
 from functools import cache
 from typing import Any
 
-from skillwire.adapters.sqlite import open as opening
 from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.stores import open_stores
 from skillwire.model.execution import Execution, NewExecution
 
 
@@ -55,16 +55,16 @@ class BlockingLedger(Blocking):
 
 
 def open_ledger() -> BlockingLedger:
-    return BlockingLedger(opening.open_ledger())
+    return BlockingLedger(open_stores().ledger)
 
 
 def open_tokens() -> Blocking:
-    return Blocking(opening.open_tokens())
+    return Blocking(open_stores().tokens())
 
 
 def open_grants() -> Blocking:
-    return Blocking(opening.open_grants())
+    return Blocking(open_stores().grants())
 
 
 def open_database() -> Database:
-    return opening.open_database().database
+    return open_stores().sqlite.database

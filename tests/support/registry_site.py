@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tests.support.publishing import Asgi
 
-from skillwire.adapters.sqlite import open as opening
+from skillwire.adapters import stores as opening
 from skillwire.errors import SkillwireError
 from skillwire.model.package import Account, Change
 from skillwire.server import create_app
@@ -72,7 +72,7 @@ class RegistrySite(Asgi):
         return self.tokens[name]
 
     async def token(self, account, *scopes):
-        return (await opening.open_tokens().issue("test", scopes=scopes or ALL, account=account)).secret
+        return (await opening.open_stores().tokens().issue("test", scopes=scopes or ALL, account=account)).secret
 
     async def call(self, method, path, document=None, **more):
         """Call the registry's own API, as :meth:`ask`."""

@@ -17,7 +17,7 @@ from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sqlite.open import open_run_blobs
+from skillwire.adapters.stores import open_stores
 from skillwire.errors import SkillwireError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attachments, Attempt, Execution, RunSettings
@@ -61,7 +61,7 @@ def make_attempt(skill, inputs, seconds):
 
 async def serve(folder):
     blobs = FileBlobs(folder / "state" / "blobs")
-    run_blobs = open_run_blobs(RunSettings())
+    run_blobs = open_stores().run_blobs(RunSettings())
     await _keep(run_blobs, "somebody else", os.environ["SERVER_TOKEN"].encode())
     given = await _keep(run_blobs, "somebody", GIVEN)
     reader = asyncio.StreamReader(limit=1 << 20)

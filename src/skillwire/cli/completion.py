@@ -124,25 +124,21 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
 
 def _stored(kind: str, _: click.Context, __: str) -> Iterator[Word]:
     """Yield the tokens, grants or tasks in the database, which is not created."""
-    from skillwire.adapters.sqlite.open import (  # noqa: PLC0415  # loads msgspec
-        has_database,
-        open_grants,
-        open_ledger,
-        open_tokens,
-    )
+    from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # loads msgspec
 
-    if not has_database():
+    stores = open_stores()
+    if not stores.exists:
         return
     if kind == "tokens":
-        tokens = run_async(open_tokens().all())
+        tokens = run_async(stores.tokens().all())
         yield from (Word(token.token_id, token.name) for token in tokens if token.revoked is None)
     elif kind == "grants":
-        grants = run_async(open_grants().all())
+        grants = run_async(stores.grants().all())
         yield from (Word(*row) for row in {grant.skill: grant.version for grant in grants}.items())
     else:
         from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # loads msgspec
 
-        tasks = run_async(Inbox(open_ledger(), "completion", moment).tasks())
+        tasks = run_async(Inbox(stores.ledger, "completion", moment).tasks())
         yield from (Word(task.execution_id, read_task(task).title) for task in tasks)
 
 

@@ -15,11 +15,13 @@ from skillwire.adapters.executors.secrets import Secrets
 from skillwire.cli.options import (
     GroupWithDefaultList,
     can_ask,
+    chosen_stores,
     confirm,
     dry_run_option,
     login_name,
     plural,
     run_async,
+    store_option,
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, nowrap, output_options, success, warning
@@ -66,9 +68,8 @@ class _Request(NamedTuple):
 
 def _open_grants() -> Grants | None:
     """Return the stored grants, without creating a database; None if there is none."""
-    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # brings msgspec
-
-    return open_grants() if has_database() else None
+    stores = chosen_stores()
+    return stores.grants() if stores.exists else None
 
 
 @click.group(cls=GroupWithDefaultList)
@@ -84,6 +85,7 @@ def command() -> None:
 @click.option("--all", "take_all", is_flag=True, help="Grant every skill below FOLDER that runs code or calls an API.")
 @click.option("-y", "--yes", is_flag=True, help="Grant every named skill without asking.")
 @click.option("--dry-run", is_flag=True, help="Print the requested permissions, and change nothing.")
+@store_option
 @output_options
 def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool, dry_run: bool) -> None:
     """Allow the skill in each FOLDER to run on this machine with the permissions it requests.
@@ -117,10 +119,8 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
 
 
 def _store(agreed: Sequence[_Request]) -> None:
-    from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # brings msgspec
-
     for request in agreed:
-        run_async(open_grants().agree(request.prepared.skill, login_name()))
+        run_async(chosen_stores().grants().agree(request.prepared.skill, login_name()))
 
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
@@ -259,6 +259,7 @@ def _changes_object(changes: GrantChanges) -> GrantChangesObject:
 
 
 @command.command(name="list")
+@store_option
 @output_options
 def list_(*, output: Output) -> None:
     """List every grant: skill, digest, permissions, grantor and date."""
@@ -279,6 +280,7 @@ def list_(*, output: Output) -> None:
 @command.command()
 @click.argument("which", metavar="NAME|DIGEST...", nargs=-1, required=True)
 @dry_run_option
+@store_option
 @output_options
 def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
     """Revoke every grant of a skill, or of one digest; no further execution starts."""

@@ -18,11 +18,13 @@ from skillwire.cli.options import (
     GroupWithDefaultList,
     LazyModule,
     can_ask,
+    chosen_stores,
     confirm,
     in_words,
     login_name,
     run_async,
     shortened,
+    store_option,
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, failure, folded, output_options, success, warning
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.adapters import clock
-    from skillwire.adapters.sqlite import open as databases
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
     from skillwire.executions import task_form, tasks
     from skillwire.executions.task_form import Field
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Execution
 else:  # load msgspec
     clock = LazyModule("adapters.clock")
-    databases = LazyModule("adapters.sqlite.open")
     task_form = LazyModule("executions.task_form")
     tasks = LazyModule("executions.tasks")
 
@@ -81,6 +81,7 @@ def command() -> None:
 @command.command(name="list")
 @click.option("--skill", metavar="NAME", help="Only tasks of this skill.")
 @_name_option
+@store_option
 @output_options
 def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     """List the open tasks, by priority and due time."""
@@ -94,6 +95,7 @@ def list_(*, output: Output, skill: str | None, person: str | None) -> None:
 @command.command()
 @_task
 @_name_option
+@store_option
 @output_options
 def show(*, output: Output, task_id: str, person: str | None) -> None:
     """Show a task: its request, caller, deadline, inputs and output fields."""
@@ -105,6 +107,7 @@ def show(*, output: Output, task_id: str, person: str | None) -> None:
 @command.command()
 @_task
 @_name_option
+@store_option
 @output_options
 def claim(*, output: Output, task_id: str, person: str | None) -> None:
     """Claim a task, so that no other person works on it."""
@@ -115,6 +118,7 @@ def claim(*, output: Output, task_id: str, person: str | None) -> None:
 @command.command()
 @_task
 @_name_option
+@store_option
 @output_options
 def release(*, output: Output, task_id: str, person: str | None) -> None:
     """Release a claimed task for other people."""
@@ -130,6 +134,7 @@ def release(*, output: Output, task_id: str, person: str | None) -> None:
 )
 @_name_option
 @_dry_run_option
+@store_option
 @output_options
 def complete(
     *, output: Output, task_id: str, answers: tuple[str, ...], source: Any, person: str | None, dry_run: bool
@@ -161,6 +166,7 @@ def complete(
 @click.option("--reason", metavar="TEXT", required=True, help="Reason for the caller.")
 @_name_option
 @_dry_run_option
+@store_option
 @output_options
 def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry_run: bool) -> None:
     """Reject a task, which then fails. An unclaimed task is claimed first."""
@@ -186,8 +192,9 @@ def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution],
 
 def _open(person: str | None) -> tuple[Inbox, bool]:
     """Return the inbox of a person, and whether there is a database, which is not created."""
-    inbox = tasks.Inbox(databases.open_ledger(), login_name() if person is None else person, clock.moment)
-    return inbox, databases.has_database()
+    stores = chosen_stores()
+    inbox = tasks.Inbox(stores.ledger, login_name() if person is None else person, clock.moment)
+    return inbox, stores.exists
 
 
 def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:

@@ -21,6 +21,7 @@ from skillwire.trust.hidden_text import display_width, neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from skillwire.adapters.stores import Stores
     from skillwire.cli.documents import LockedObject, RefObject, RpcObject, RungObject, SharedObject
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
@@ -298,6 +299,23 @@ class GroupWithDefaultList(CommandGroup):
         """Return the command that is called; the default takes other words, if it takes any."""
         is_default = self.takes_words and args[0] not in self.commands
         return super().resolve_command(ctx, [self.default, *args] if is_default else args)
+
+
+_STORE: Final = "skillwire.store"
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    expose_value=False,
+    callback=lambda context, _, url: context.meta.__setitem__(_STORE, url or ""),
+    help="Database that servers share, such as postgresql://HOST/NAME; or SKILLWIRE_STORE.",
+)
+
+
+def chosen_stores() -> Stores:
+    """Return the stores that the command's ``--store`` names, by default those of this machine."""
+    from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # brings msgspec
+
+    return open_stores(click.get_current_context().meta.get(_STORE, ""))
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

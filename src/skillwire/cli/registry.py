@@ -12,11 +12,13 @@ import click
 from skillwire.cli.options import (
     CommandGroup,
     Duration,
+    chosen_stores,
     combine,
     open_client,
     open_progress,
     plural,
     run_async,
+    store_option,
     utc_time,
 )
 from skillwire.cli.output import Output, bold, dim, one_line, output_options, success, warning
@@ -41,6 +43,7 @@ def command() -> None:
 @command.command()
 @click.argument("account")
 @click.option("--new-token", is_flag=True, help="Issue a new token to ACCOUNT, which is an operator already.")
+@store_option
 @output_options
 def init(*, output: Output, account: str, new_token: bool) -> None:
     """Make ACCOUNT the first operator of the registry on this machine, and print its token once.
@@ -48,10 +51,10 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
     With --new-token an operator gets in again, such as after an import without server.key.
     """
-    from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
     from skillwire.registry.accounts import Accounts, Actor  # noqa: PLC0415  # same
 
-    accounts = Accounts(open_packages(), open_tokens, time.time)
+    stores = chosen_stores()
+    accounts = Accounts(stores.packages, stores.tokens, time.time)
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
     done = " has a new token; " if new_token else " is the operator; "
@@ -346,12 +349,12 @@ def import_command(*, output: Output, folder: Path) -> None:
 
 
 def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
-    from skillwire.adapters.sqlite.open import open_artifacts, open_database  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.sqlite.registry_export import export_registry, import_registry  # noqa: PLC0415  # same
+    from skillwire.adapters.sqlite.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
 
+    stores = chosen_stores()
     carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")
     with open_progress(output).during("artifacts") as progress:
-        rows = carry(open_database().database, open_artifacts(), folder, progress.advance)
+        rows = carry(stores.sqlite.database, stores.artifacts, folder, progress.advance)
     output.document({"schema": "skillwire/registry-export/1", "folder": str(folder), "rows": dict(rows)})
     output.line(success(f"{word} "), bold(str(folder)), dim(f"  {plural(rows['versions'], 'version')}"))
     if is_import:

@@ -101,6 +101,9 @@ def _count(told: int | str) -> int:
     return told if isinstance(told, int) else len(told.split(", "))
 
 
+_STORE: Final = "PostgreSQL database that servers share, such as postgresql://HOST/NAME; or SKILLWIRE_STORE."
+
+
 class _ServerCommand(click.Command):
     """A command with an environment variable for each parameter: ``prefix`` and its name."""
 
@@ -154,6 +157,7 @@ def _read_serve_table(context: click.Context, _: click.Parameter, path: str | No
     help="Check the folders for changes at this interval, such as 2s.",
 )
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
+@click.option("--store", metavar="URL", default="", help=_STORE)
 @log_format_option
 @lan_options
 @output_options
@@ -171,6 +175,7 @@ def command(
     workers: int | None,
     poll: float | None,
     access_log: bool,
+    store: str,
     log_format: str,
     lan: bool,
     dht: bool,
@@ -211,6 +216,7 @@ def command(
         lan=network,
         dht=node,
         registry=registry,
+        store=store,
     )
     if application.lan is not None:
         application.lan.scenes = scenes
@@ -279,10 +285,11 @@ def _announce(
     "--workers", type=click.IntRange(1, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
 )
 @click.option("--grant-all", is_flag=True, help="Run every skill without a grant; see skillwire grant.")
+@click.option("--store", metavar="URL", default="", help=_STORE)
 @log_format_option
 @output_options
 def worker_command(
-    *, output: Output, config: str | None, workers: int | None, grant_all: bool, log_format: str
+    *, output: Output, config: str | None, workers: int | None, grant_all: bool, store: str, log_format: str
 ) -> None:
     """Run executions that servers on this machine accepted, until Ctrl-C.
 
@@ -301,7 +308,7 @@ def worker_command(
         )
         output.line(f"running, at most {number} executions at once; Ctrl-C stops")
 
-    make_worker(configuration).run(on_ready=ready)
+    make_worker(configuration, store).run(on_ready=ready)
     if not (output.as_json or output.quiet):
         print_end("stopped")
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, run_async, utc_time
+from skillwire.cli.options import (
+    CommandGroup,
+    Duration,
+    chosen_stores,
+    dry_run_option,
+    in_words,
+    run_async,
+    store_option,
+    utc_time,
+)
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.errors import NotFoundError
 from skillwire.model.access import EVERY_SKILL, Token
@@ -50,6 +59,7 @@ def command() -> None:
 )
 @click.option("--signing", is_flag=True, help="Create a key for signing requests instead of an API key.")
 @dry_run_option
+@store_option
 @output_options
 def create(
     *,
@@ -62,8 +72,6 @@ def create(
     dry_run: bool,
 ) -> None:
     """Create a token for NAME, and print its secret once."""
-    from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
-
     kind: Any = "signing_key" if signing else "api_key"
     opened, scopes = read_scopes(scopes)
     skills = (*skills, *opened)
@@ -75,11 +83,14 @@ def create(
         return
     if set(skills) - {EVERY_SKILL}:
         output.note(dim("the token gives access as soon as the skill is published"))
-    issued = run_async(open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind))
+    issued = run_async(
+        chosen_stores().tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
+    )
     _print_new(output, issued.token, issued.secret)
 
 
 @command.command(name="list")
+@store_option
 @output_options
 def list_(*, output: Output) -> None:
     """List every token: ID, name, state and access, never a secret."""
@@ -97,6 +108,7 @@ def list_(*, output: Output) -> None:
 @command.command()
 @click.argument("token_id", metavar="ID")
 @dry_run_option
+@store_option
 @output_options
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     """Revoke a token, immediately and permanently."""
@@ -117,6 +129,7 @@ def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     help="How long the old token remains valid.",
 )
 @dry_run_option
+@store_option
 @output_options
 def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> None:
     """Create a successor with the same rights, and print its secret; the old token expires after the overlap."""
@@ -131,9 +144,8 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
 
 def _open_tokens() -> Tokens | None:
     """Return the stored tokens, without creating a database; None if there is none."""
-    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # brings msgspec
-
-    return open_tokens() if has_database() else None
+    stores = chosen_stores()
+    return stores.tokens() if stores.exists else None
 
 
 def _tokens_with(token_id: str) -> Tokens:

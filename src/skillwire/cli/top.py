@@ -18,7 +18,7 @@ import click
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
 from skillwire.cli.lan_view import Screen, ago, fit, lan_object, picture, text_of
-from skillwire.cli.options import Duration, shortened, token_option, utc_time
+from skillwire.cli.options import Duration, chosen_stores, shortened, store_option, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.cli.picker import MOVES, read_keys, single_keys
 from skillwire.errors import SkillwireError, one_line
@@ -41,6 +41,7 @@ _LAN_SHARE: Final = 2  # the local network gets at most this part of the lines
               help="Read the executions at this interval.")  # fmt: skip
 @click.option("--lan/--no-lan", default=True, help="Show the local network, too.")
 @token_option
+@store_option
 @discovery_option
 @output_options
 def command(
@@ -64,6 +65,7 @@ class _View:
         self.stopped = asyncio.Event()
         self._output, self._server, self._token = output, server, token
         self._agent: LanAgent | None = agent
+        self._stores = chosen_stores()
         self._listed: Mapping[str, Any] = {"at": time.time(), "counts": {}, "executions": []}
         self._troubles: dict[str, str] = {}
         self._first = 0
@@ -138,13 +140,12 @@ class _View:
             from skillwire.client.server_lists import read_executions  # noqa: PLC0415  # same
 
             return await read_executions(self._server, self._token)
-        from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # same
         from skillwire.executions.view import list_executions  # noqa: PLC0415  # same
         from skillwire.model.execution import ExecutionQuery  # noqa: PLC0415  # same
 
-        if not has_database():
+        if not self._stores.exists:
             return {"at": time.time(), "counts": {}, "executions": []}
-        ledger = open_ledger()
+        ledger = self._stores.ledger
         found = (await ledger.search(ExecutionQuery())).executions
         built: Mapping[str, Any] = msgspec.to_builtins(list_executions(found, await ledger.count(), time.time()))
         return built

@@ -40,17 +40,8 @@ from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PackageFeed, PublishedFolders
 from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.sqlite.open import (
-    has_database,
-    open_device_logins,
-    open_grants,
-    open_ledger,
-    open_packages,
-    open_run_blobs,
-    open_server_key,
-    open_tokens,
-)
 from skillwire.adapters.sqlite.search import SearchIndex
+from skillwire.adapters.stores import Stores, open_stores
 from skillwire.bridges.listings import check_bridges, static_files
 from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
@@ -265,6 +256,7 @@ def create_app(
     lan: LanSettings | None = None,
     dht: LanSettings | None = None,
     registry: bool = False,
+    store: str = "",
     protocols: Sequence[Protocol] = PROTOCOLS,
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
@@ -286,6 +278,8 @@ def create_app(
             was called, as :func:`skillwire.server.run.run` does.
         dht: how it takes part in the DHT, likewise; with ``lan`` too, both are one agent, of the settings of ``lan``.
         registry: whether it is a registry too, which serves the packages that are pushed to it beside the folders.
+        store: the URL of a PostgreSQL database that several servers share; by default ``SKILLWIRE_STORE``, or the state
+            folder.
         protocols: the protocols to serve.
 
     Raises:
@@ -304,6 +298,7 @@ def create_app(
         configuration=configuration,
         functions=functions,
         is_registry=registry,
+        store=store,
     )
     return Application(make_services(parts, functions, lan, dht), access_log=access_log, protocols=protocols)
 
@@ -376,6 +371,7 @@ def make_components(
     functions: Sequence[PublishedFunction] = (),
     is_local: bool = False,
     is_registry: bool = False,
+    store: str = "",
 ) -> Components:
     """Return the parts of a server of ``folders``; arguments and errors as of :func:`create_app`.
 
@@ -384,12 +380,13 @@ def make_components(
     roots = published_roots(folders)
     if blobs is None:
         check_state_directory()
-    store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
+    served = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
+    stores = open_stores(store)
     base = check_base_url(base_url)
     name = check_publisher(publisher)
-    packages = make_registry(store, name) if is_registry else None
-    feed = PackageFeed(packages.registry.store, store, _wait_for) if packages else None
-    published = PublishedFolders(roots, name, store, [one.prepared for one in functions], feed)
+    packages = make_registry(stores, served, name) if is_registry else None
+    feed = PackageFeed(stores.packages, served, _wait_for) if packages else None
+    published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
     if configuration is None or isinstance(configuration, ServerConfiguration):
         configured = configuration or ServerConfiguration()
     else:
@@ -398,14 +395,15 @@ def make_components(
         configured = use_local_defaults(configured)
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
-    authentication = make_authentication(configured, base)
+    authentication = make_authentication(configured, stores, base)
     if packages:
         authentication.serve_registry(packages.registry, is_limited=configured.limits_registry)
     executions = open_executions(
         configured,
-        store,
+        stores,
+        served,
         authentication,
-        make_executors(settings, store, functions, runs),
+        make_executors(settings, stores, served, functions, runs),
         base_url=base,
         access_log=access_log,
         functions=[one.digest for one in functions],
@@ -422,14 +420,14 @@ def make_components(
 
     def warn(skills: Iterable[Skill]) -> None:
         if runs.execute_skill or not is_local:
-            ungranted = none_ungranted if settings.grant_all else ungranted_skills
+            ungranted = none_ungranted if settings.grant_all else partial(ungranted_skills, stores)
             unset = (lambda names: _secrets(settings).find(names)[1]) if settings.concurrency else None
             _wait_for(log_publish_warnings(skills, ungranted, unset))
 
     catalog = CatalogService(
         published,
-        store,
-        lambda: SearchIndex(store.directory),
+        served,
+        lambda: SearchIndex(served.directory),
         base_url=base,
         poll=poll,
         needed=lambda: _wait_for(needed_blobs()),
@@ -447,29 +445,30 @@ def make_components(
         publisher=name,
         base_url=base,
         views=AccessViews(base),
-        skills=SkillListCache(store),
-        ungranted=ungranted_skills,
+        skills=SkillListCache(served),
+        ungranted=partial(ungranted_skills, stores),
         packages=packages,
     )
 
 
-def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
-    """Return the parts of the registry in the state folder; ``publisher`` is no namespace of it."""
-    store = open_packages()
+def make_registry(stores: Stores, blobs: BlobStore, publisher: str) -> RegistryComponents:
+    """Return the parts of the registry in ``stores``; ``publisher`` is no namespace of it."""
+    store = stores.packages
     registry = Registry(store, time.time, reserved={publisher})
     return RegistryComponents(
         registry=registry,
         publications=Publications(registry),
         uploads=FileUploads(state_directory() / "uploads"),
-        downloads=Downloads(store, blobs, open_tokens, time.time),
+        downloads=Downloads(store, blobs, stores.tokens, time.time),
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
-        accounts=Accounts(store, open_tokens, time.time),
-        device_logins=DeviceLogins(open_device_logins(), store, open_tokens, time.time),
+        accounts=Accounts(store, stores.tokens, time.time),
+        device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
     )
 
 
 def open_executions(
     configuration: ServerConfiguration,
+    stores: Stores,
     blobs: BlobStore,
     authentication: Authentication,
     executors: Mapping[ExecutorKind, Callable[[], Executor]],
@@ -478,21 +477,21 @@ def open_executions(
     access_log: bool = True,
     functions: Collection[str] = (),
 ) -> Executions:
-    """Return the executions of a server, on the ledger in the state folder; see ``make_executions``."""
+    """Return the executions of a server, on the ledger in ``stores``; see ``make_executions``."""
     settings, runs = configuration.executions, configuration.runs
     callbacks = AddressPolicy(allow=settings.allow_callbacks)
     write_failing({})  # a killed process with this number, such as 1 in a container, could not take its back
     return make_executions(
-        open_ledger(),
-        open_run_blobs(runs),
-        open_grants,
+        stores.ledger,
+        stores.run_blobs(runs),
+        stores.grants,
         settings=settings,
         blobs=blobs,
         authentication=authentication,
         executors=executors,
         driver=AsyncDriver(callbacks),
         callbacks=callbacks,
-        server_key=open_server_key,
+        server_key=stores.server_key,
         clock=moment,
         runs=runs,
         base_url=base_url,
@@ -502,12 +501,12 @@ def open_executions(
     )
 
 
-async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
+async def ungranted_skills(stores: Stores, skills: Iterable[Skill]) -> list[str]:
     """Return the names of the skills that need a grant and have none."""
     asking = [skill for skill in skills if needs_grant(skill)]
-    if not asking or not has_database():  # asking must not create a database
+    if not asking or not stores.exists:  # asking must not create a database
         return [skill.name for skill in asking]
-    grants = open_grants()
+    grants = stores.grants()
     return [skill.name for skill in asking if not await grants.allows(skill)]
 
 
@@ -534,18 +533,20 @@ def check_secrets(settings: ExecutionSettings) -> None:
         _secrets(settings).load()
 
 
-def make_worker(configuration: ServerConfiguration) -> Executions:
-    """Return the executions of ``skillwire worker``. Raises StorageError (``SECRETS_FILE``)."""
+def make_worker(configuration: ServerConfiguration, store: str = "") -> Executions:
+    """Return the executions of ``skillwire worker``; ``store`` as of :func:`create_app`. Raises StorageError."""
     settings = configuration.executions
     check_secrets(settings)
     check_state_directory()
     blobs = FileBlobs(state_directory() / "blobs")
-    executors = make_executors(settings, blobs, runs=configuration.runs)
-    return open_executions(configuration, blobs, make_authentication(configuration), executors)
+    stores = open_stores(store)
+    executors = make_executors(settings, stores, blobs, runs=configuration.runs)
+    return open_executions(configuration, stores, blobs, make_authentication(configuration, stores), executors)
 
 
 def make_executors(
     settings: ExecutionSettings,
+    stores: Stores,
     blobs: BlobStore,
     functions: Sequence[PublishedFunction] = (),
     runs: RunSettings | None = None,
@@ -554,7 +555,7 @@ def make_executors(
     policy = AddressPolicy(allow=settings.allow)
 
     makers: dict[ExecutorKind, Callable[[], Executor]] = {
-        "python": partial(_make_python_executor, settings, policy, blobs, runs or RunSettings()),
+        "python": partial(_make_python_executor, settings, stores, policy, blobs, runs or RunSettings()),
         "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
     }
     if functions:
@@ -563,17 +564,17 @@ def make_executors(
 
 
 def _make_python_executor(
-    settings: ExecutionSettings, policy: AddressPolicy, blobs: BlobStore, runs: RunSettings
+    settings: ExecutionSettings, stores: Stores, policy: AddressPolicy, blobs: BlobStore, runs: RunSettings
 ) -> Executor:
     from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
 
-    return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=open_run_blobs(runs))
+    return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=stores.run_blobs(runs))
 
 
-def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Authentication:
-    """Return the authentication by the configuration and the tokens in the state folder."""
+def make_authentication(settings: ServerConfiguration, stores: Stores, base_url: str = "") -> Authentication:
+    """Return the authentication by the configuration and the tokens in ``stores``."""
     if settings.oauth2 is None:
-        return Authentication(settings, open_tokens, base_url=base_url)
+        return Authentication(settings, stores.tokens, base_url=base_url)
     from skillwire.server.auth.oauth import BearerTokens, OidcSignIn, issuer_policy  # noqa: PLC0415  # few servers have one
 
     addresses = issuer_policy(AddressPolicy(), settings.oauth2)
@@ -583,4 +584,4 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
     sign_in = None
     if settings.oauth2.sign_in and credentials is not None:
         sign_in = OidcSignIn(settings.oauth2, credentials, driver, addresses)
-    return Authentication(settings, open_tokens, bearer=bearer, driver=driver, sign_in=sign_in, base_url=base_url)
+    return Authentication(settings, stores.tokens, bearer=bearer, driver=driver, sign_in=sign_in, base_url=base_url)

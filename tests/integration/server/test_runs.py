@@ -14,7 +14,7 @@ from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
 from tests.support.rpc import ANNA, BERT, CODE, ON, Site
 
-from skillwire.adapters.sqlite.open import open_run_blobs
+from skillwire.adapters.stores import open_stores
 from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.execution import ExecutionQuery, ExecutionSettings, ExecutionStatus, Outcome, RunSettings
 from skillwire.protocols.skills_rpc.messages import ReadBlob
@@ -91,7 +91,7 @@ async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(si
     held, other = await site.blob("held"), await site.blob("other")
     second = asyncio.create_task(site.code(args={"x": held}))
     await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
-    swept = await open_run_blobs(runs).expire(time.time() + 3600.0)
+    swept = await open_stores().run_blobs(runs).expire(time.time() + 3600.0)
     release.set()
     assert swept == 1
     assert ((await first).output, (await second).output) == (0, 1)

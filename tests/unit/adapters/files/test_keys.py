@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillwire.adapters.sqlite import open as opening
-from skillwire.adapters.sqlite.open import read_server_key
+from skillwire.adapters import stores as opening
+from skillwire.adapters.stores import read_server_key
 from skillwire.errors import StorageError
 
 

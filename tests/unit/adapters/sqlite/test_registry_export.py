@@ -11,8 +11,8 @@ from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire import limits
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import close_databases, open_artifacts, open_database, open_packages, open_tokens
 from skillwire.adapters.sqlite.registry_export import TABLES, export_registry, import_registry
+from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.errors import ConflictError, SkillwireError
 from skillwire.model.package import PackageName
 
@@ -43,7 +43,7 @@ async def registry(tmp_path, monkeypatch):
     site = RegistrySite(tmp_path)
     for name, is_operator in (("root", True), ("ann", False), ("bob", False)):
         await site.account(name, is_operator=is_operator)
-    await open_tokens().issue("of the server, of no account", skills=("*",))
+    await open_stores().tokens().issue("of the server, of no account", skills=("*",))
     archives = (
         skill_archive(),
         skill_archive(version="1.1.0", a_txt="x"),
@@ -65,14 +65,14 @@ async def registry(tmp_path, monkeypatch):
 
 
 def export(folder):
-    return export_registry(open_database().database, open_artifacts(), folder)
+    return export_registry(open_stores().sqlite.database, open_stores().artifacts, folder)
 
 
 def into(home, folder, monkeypatch):
     """Import ``folder`` in the empty state under ``home``."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(home))
-    close_databases()
-    return import_registry(open_database().database, open_artifacts(), folder)
+    close_stores()
+    return import_registry(open_stores().sqlite.database, open_stores().artifacts, folder)
 
 
 async def test_export_import_and_export_again_are_the_same_bytes(registry, tmp_path, monkeypatch):
@@ -85,7 +85,7 @@ async def test_export_import_and_export_again_are_the_same_bytes(registry, tmp_p
     assert b"of the server" not in (tmp_path / "one/tokens.jsonl").read_bytes()
     shutil.copy(tmp_path / "home/state/server.key", tmp_path / "other/state/server.key")
     (tmp_path / "other/state/server.key").chmod(0o600)
-    close_databases()
+    close_stores()
     moved = RegistrySite(tmp_path / "other")
     moved.tokens = registry.tokens
     assert (await moved.call("GET", "/whoami", by="ann")).json()["account"] == "ann"
@@ -107,7 +107,7 @@ async def test_neither_an_export_nor_an_import_writes_over_anything(registry, tm
     with pytest.raises(ConflictError, match="not empty"):
         export(tmp_path / "one")
     with pytest.raises(ConflictError) as refused:
-        import_registry(open_database().database, open_artifacts(), tmp_path / "one")
+        import_registry(open_stores().sqlite.database, open_stores().artifacts, tmp_path / "one")
     assert refused.value.code == "REGISTRY_NOT_EMPTY"
 
 
@@ -156,7 +156,7 @@ async def test_what_was_damaged_or_changed_is_refused_whole(registry, tmp_path, 
         with pytest.raises(SkillwireError) as refused:
             into(tmp_path / f"other-{number}", folder, monkeypatch)
         assert refused.value.code in {"EXPORT_FORM", "AUDIT_BROKEN", "STORAGE"}, number
-        with open_database().database.reading() as connection:
+        with open_stores().sqlite.database.reading() as connection:
             for table in (*TABLES, "artifacts"):
                 query = f"SELECT count(*) FROM {table}"  # noqa: S608  # constants
                 assert connection.execute(query).fetchone() == (0,), number
@@ -181,5 +181,5 @@ async def test_an_export_under_load_is_one_moment(registry, tmp_path, monkeypatc
     is_over.set()
     await publishing
     into(tmp_path / "other", tmp_path / "one", monkeypatch)
-    versions = await open_packages().versions(PackageName("ann", "notes"))
+    versions = await open_stores().packages.versions(PackageName("ann", "notes"))
     assert {one.version for one in versions} >= set(before)

@@ -16,6 +16,7 @@ from tests.support.publishing import write_skill
 from skillwire import limits
 from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, StorageError, TrustError
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.digest import Digest
@@ -571,7 +572,7 @@ def blocked_skill(tmp_path):
 
 
 def obstacles(unset=lambda _: [], sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
-    return RunBlockers(ExecutionSettings(**settings), ungranted_skills, unset, sandbox, clock)
+    return RunBlockers(ExecutionSettings(**settings), partial(ungranted_skills, open_stores()), unset, sandbox, clock)
 
 
 def broken():

@@ -1,0 +1,144 @@
+"""Where a server, a worker or a command keeps what is durable: in the state directory, or in a shared database.
+
+:func:`open_stores` is the only reader of ``SKILLWIRE_STORE``. Without a URL everything is in the state directory, in
+one SQLite file with large contents beside it. With ``postgresql://`` any number of machines share one database, and
+only their server key is in a file, which has to be the same one everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.packages import SqlPackages
+from skillwire.adapters.sql.run_blobs import SqlRunBlobs
+from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sqlite.database import DATABASE, Database
+from skillwire.errors import SourceLocation, StorageError, UsageError
+from skillwire.executions.grants import Grants
+from skillwire.registry.tokens import Tokens
+
+if TYPE_CHECKING:
+    from skillwire.adapters.sql.connection import Database as AnyDatabase
+    from skillwire.model.execution import RunSettings
+
+SERVER_KEY: Final = "server.key"
+_SERVER_KEY_BYTES: Final = 32  # random
+_SHARED: Final = ("postgresql://", "postgres://")
+
+
+def open_stores(url: str = "") -> Stores:
+    """Return the stores at ``url``, by default those of ``SKILLWIRE_STORE`` or of the state directory.
+
+    There is one object for each in this process. Raises UsageError for a URL of another kind.
+    """
+    return _stores(state_directory(), url or os.environ.get("SKILLWIRE_STORE", ""))
+
+
+@cache
+def _stores(state: Path, url: str) -> Stores:
+    return Stores(state, url)
+
+
+def close_stores() -> None:
+    """Let go of what this process has opened; what is opened next is opened anew."""
+    _stores.cache_clear()
+
+
+class Stores:
+    """The stores of a state directory or a shared database; what they keep is made with its first use."""
+
+    def __init__(self, state: Path, url: str = "") -> None:
+        if url and not url.startswith(_SHARED):
+            fix = "Write postgresql://USER@HOST/DATABASE, or leave it out for the state directory."
+            raise UsageError("USAGE", f"{url.partition(':')[0][:20]!a} is no kind of store", fix=fix)
+        self._state = state
+        self.url = url
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other machines may use the same database."""
+        return bool(self.url)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a database; a command that only reads creates none."""
+        return self.is_shared or (self._state / DATABASE).exists()
+
+    @cached_property
+    def sqlite(self) -> AsyncDatabase:
+        """The database in the state directory."""
+        return AsyncDatabase(Database(self._state / DATABASE))
+
+    @property
+    def database(self) -> AnyDatabase:
+        """The database."""
+        return self.sqlite
+
+    def tokens(self) -> Tokens:
+        """Return the tokens. Raises StorageError for a key that cannot be used."""
+        return self._tokens
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        return Tokens(SqlTokens(self.database), self.server_key(), time.time)
+
+    def server_key(self) -> bytes:
+        """Return the server's key, from which others are derived; created if missing. Raises StorageError."""
+        return read_server_key(Path(os.environ.get("SKILLWIRE_SERVER_KEY_FILE") or self._state / SERVER_KEY))
+
+    @cached_property
+    def packages(self) -> SqlPackages:
+        """The packages of the registry."""
+        return SqlPackages(self.database, self.artifacts)
+
+    @cached_property
+    def artifacts(self) -> FileBlobs:
+        """The artifacts that are too large for a row of SQLite."""
+        return FileBlobs(self._state / "artifacts", durable=True)
+
+    @cached_property
+    def device_logins(self) -> SqlDeviceLogins:
+        """The logins that programs asked for."""
+        return SqlDeviceLogins(self.database)
+
+    def grants(self) -> Grants:
+        """Return what was granted."""
+        return Grants(SqlGrants(self.database), time.time)
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        """The executions."""
+        return SqlLedger(self.database, FileBlobs(self._state / "outputs", durable=True))
+
+    def run_blobs(self, settings: RunSettings) -> SqlRunBlobs:
+        """Return the blobs of runs."""
+        return SqlRunBlobs(self.database, self._state / "run-blobs", settings)
+
+
+def read_server_key(path: Path) -> bytes:
+    """Return the key in ``path``, made if absent. Raises StorageError (``SERVER_KEY``, ``STORAGE``)."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            # Written beside its place and linked there: no process reads half of a key, and the first of several wins.
+            new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+            try:
+                write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
+                with contextlib.suppress(FileExistsError):
+                    os.link(new, path)
+            finally:
+                new.unlink(missing_ok=True)
+    key = read_bounded(path, _SERVER_KEY_BYTES + 1, owner_only_code="SERVER_KEY") or b""
+    if len(key) != _SERVER_KEY_BYTES:
+        raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))
+    return key

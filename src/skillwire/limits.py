@@ -335,6 +335,7 @@ DEVICE_POLL_SECONDS = Bound(5, "seconds", "between two polls of such a login; a 
 DEVICE_LOGINS = Bound(10_000, "logins", "on another device that wait at once; further ones are refused")
 DEVICE_LOGIN_CLIENT = Bound(64, "characters", "of the name of the program that asks for one")
 TOKEN_USED_SECONDS = Bound(300, "seconds", "until a token that is used is written down as used again")
+SERVER_REVISION_SECONDS = Bound(5, "seconds", "that a request waits for a change that another server has acknowledged")
 REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------

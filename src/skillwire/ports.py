@@ -301,6 +301,9 @@ class PackageStore(Protocol):
     async def changed(self, after: int, limit: int) -> ChangedPackages:
         """Return a page of the packages that changed behind a cursor, in the order of their commits."""
 
+    async def revision(self) -> int:
+        """Return the cursor of :meth:`changed` behind the last change."""
+
     async def record(self, change: Change) -> None:
         """Append the audit entry of a change that another store holds."""
 

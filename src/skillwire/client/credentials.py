@@ -45,6 +45,10 @@ _PAUSE: Final = 0.05  # seconds between two attempts to get a lock that another 
 _REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
 
 
+_REVISION: Final = "Skillwire-Revision"
+_LONGEST_REVISION: Final = 15  # digits
+
+
 class StoredCredentials:
     """The stored credentials in use by one client; ``clock`` gives seconds since the epoch."""
 
@@ -54,6 +58,7 @@ class StoredCredentials:
         self._in_use: dict[str, Credential] = {}
         self._renewed_at: dict[str, float] = {}
         self._signer: RequestSigner | None = None
+        self._changes: dict[str, int] = {}  # the last change of each registry that this client was told of
 
     def take(self, origin: str) -> Credential | None:
         """Use the stored credential of ``origin`` from now on; return it."""
@@ -72,7 +77,20 @@ class StoredCredentials:
         return credential is not None and credential.mark == mark
 
     def send(self, request: HttpRequest) -> Flow[HttpResponse]:
-        """Make ``request`` with the stored credential of its mark, renewed if needed; raise ``LOGIN_EXPIRED``."""
+        """Make ``request`` with the stored credential of its mark, renewed if needed; raise ``LOGIN_EXPIRED``.
+
+        A registry of several servers answers with all the changes that one of them has acknowledged to this client.
+        """
+        origin = parse_url(request.url).origin
+        if change := self._changes.get(origin, 0):
+            request = request._replace(headers={**request.headers, _REVISION: str(change)})
+        response = yield from self._send(request)
+        told = response.headers.get(_REVISION.lower(), "")
+        if told.isascii() and told.isdecimal() and len(told) <= _LONGEST_REVISION:
+            self._changes[origin] = max(int(told), change)
+        return response
+
+    def _send(self, request: HttpRequest) -> Flow[HttpResponse]:
         response: HttpResponse
         mark = request.header("authorization")
         credential = None if mark is None else self._in_use.get(parse_url(request.url).origin)

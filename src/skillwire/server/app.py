@@ -17,7 +17,7 @@ import asyncio
 import os
 import threading
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from functools import cache, partial
 from pathlib import Path
@@ -122,6 +122,8 @@ PROTOCOLS: Final[list[Protocol]] = [
 T = TypeVar("T")
 #: Seconds between two removals of what uploads and publications of a registry left behind.
 _TIDY_SECONDS: Final = 3600.0
+#: Seconds between two looks for the changes of other servers, which wake the task that looks.
+_FOLLOW_SECONDS: Final = 30.0
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -165,7 +167,7 @@ class Application(Starlette):
 
     def __init__(self, services: Services, *, access_log: bool, protocols: Sequence[Protocol] = PROTOCOLS) -> None:
         self.services = services
-        self._tidying: asyncio.Task[None] | None = None
+        self._repeated: list[asyncio.Task[None]] = []
         self.log = RequestLog(services.metrics, is_on=access_log)
         super().__init__(
             middleware=[Middleware(RequestMiddleware, services=services, log=self.log)],
@@ -205,7 +207,21 @@ class Application(Starlette):
         if (packages := self.services.packages) is None:
             return
         repeat, tidy = self.services.executions.service.background.repeat, packages.tidy
-        self._tidying = asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))
+        self._repeated = [asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))]
+        if packages.watch is not None:
+            woken, store = asyncio.Event(), packages.registry.store
+            packages.watch(woken.set)
+
+            async def follow() -> None:
+                woken.clear()
+                if await store.revision() > self.catalog.reached:
+                    self.catalog.follow_packages()
+
+            async def pause(seconds: float) -> None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), seconds)
+
+            self._repeated.append(asyncio.create_task(repeat("changes", follow, pause, _FOLLOW_SECONDS, lambda: False)))
         if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
@@ -227,8 +243,8 @@ class Application(Starlette):
         for close in self.services.close:
             await close()
         if self.services.packages is not None:
-            if self._tidying is not None:
-                self._tidying.cancel()
+            for task in self._repeated:
+                task.cancel()
             await self.services.packages.downloads.close()
             await self.services.packages.proofs.close()
         await self.services.executions.stop()
@@ -463,6 +479,7 @@ def make_registry(stores: Stores, blobs: BlobStore, publisher: str) -> RegistryC
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         accounts=Accounts(store, stores.tokens, time.time),
         device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
+        watch=stores.database.watch if stores.is_shared else None,
     )
 
 

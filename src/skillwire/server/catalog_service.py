@@ -36,6 +36,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes
+from skillwire.server.problems import NOT_READY, ProblemError
 from skillwire.server.revision import ListedSkills, Superseded, make_indexes, make_revision
 from skillwire.server.search import SearchAnswers
 
@@ -183,6 +184,8 @@ class CatalogService:
         self.current: Revision | None = None
         self.watch = Watch()
         self.lost_blobs = 0
+        #: The last change of the registry that is served.
+        self.reached = 0
         self._lost: set[Digest] = set()
         blobs.on_lost = self._restore_blob
         #: Called with each revision once it is served, in the thread that makes it.
@@ -252,6 +255,14 @@ class CatalogService:
         with suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
 
+    async def reach(self, change: int) -> None:
+        """Return once this change of the registry is served. Raises ProblemError (503) when that takes too long."""
+        self.start()
+        if self.reached < change:
+            await self.follow(limits.SERVER_REVISION_SECONDS)
+        if self.reached < change:
+            raise ProblemError(replace(NOT_READY, message="the change is not served here yet"))
+
     async def follow_withdrawal(self) -> None:
         """Return once what was withdrawn before this call is not served, unless nothing follows changes."""
         if self._thread is not None:
@@ -289,7 +300,7 @@ class CatalogService:
             stop=self._stop,
             again=self._again,
             poll=self._poll,
-            is_registry=self.folders.is_registry,
+            is_registry=self.folders.packages is not None,
         )
         for touched in watched:
             gc.disable()  # what is made stays, and is searched for cycles below: 0.4 of the 5 s for 50,000 skills
@@ -345,6 +356,7 @@ class CatalogService:
         if self._is_owed and not (first and unreadable and not self.folders.all_skills()):
             self._publish()
             self._is_owed = False
+        self.reached = self.folders.packages.cursor if self.folders.packages and not self._is_owed else self.reached
         _wake(followers)
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
             self._save()

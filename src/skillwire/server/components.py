@@ -60,7 +60,10 @@ class PublishedFunction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryComponents:
-    """The parts of a registry: its use cases, and what receives and sends the bytes of packages."""
+    """The parts of a registry: its use cases, and what receives and sends the bytes of packages.
+
+    ``watch`` calls its argument when another server has changed something; None where there is one server.
+    """
 
     registry: Registry
     publications: Publications
@@ -69,6 +72,7 @@ class RegistryComponents:
     proofs: NamespaceProofs
     accounts: Accounts
     device_logins: DeviceLogins
+    watch: Callable[[Callable[[], object]], object] | None = None
 
     async def tidy(self) -> None:
         """Remove expired uploads, and large artifacts that publications left behind. Raises StorageError."""

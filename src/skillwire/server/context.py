@@ -7,9 +7,12 @@ request to its end, however many follow meanwhile.
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from skillwire import limits
+from skillwire.errors import StorageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
@@ -37,6 +40,12 @@ if TYPE_CHECKING:
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)
 _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
+
+
+#: The number of a change of the registry: an answer to a change has it, and a request that sends it back is answered
+#: with that change.
+REVISION: Final = b"skillwire-revision"
+_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class ResponseRecorder:
@@ -204,6 +213,7 @@ class RequestContext:
     async def find_revision(self, seconds: float) -> Revision | None:
         """Return the revision that answers this request; None when the first one takes longer than ``seconds``."""
         if not hasattr(self, "revision"):
+            await self._wait_for_change()
             revision = self._services.catalog.current
             if revision is None:
                 self._services.catalog.start()
@@ -212,6 +222,22 @@ class RequestContext:
                 return None
             self.revision = revision
         return self.revision
+
+    async def _wait_for_change(self) -> None:
+        """Wait for the change that the client has seen at any server. Raises ProblemError (503), StorageError."""
+        change = self.fields(REVISION).get(REVISION, "")
+        if (registry := self._services.registry) is None or not _NUMBER.fullmatch(change):
+            return
+        catalog = self._services.catalog
+        if catalog.reached < int(change) <= await registry.store.revision():  # a higher one is of no change here
+            await catalog.reach(int(change))
+
+    async def stamp_change(self) -> None:
+        """Have the response name the last change, for later requests of this client at any server."""
+        with suppress(StorageError):  # the change stands
+            if (registry := self._services.registry) is not None:
+                fields = {**self.caller.fields, "Skillwire-Revision": str(await registry.store.revision())}
+                self.send.caller = self.caller._replace(fields=fields)
 
     def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:
         """Return the problem for a caller that may see ``skill`` and not use it (401, 403)."""

@@ -40,6 +40,7 @@ from skillwire import limits
 from skillwire.protocols.skill_discovery.center import SKILLS
 from skillwire.server import problems
 from skillwire.server.auth.rate_limit import network_of
+from skillwire.server.context import REVISION
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
 from skillwire.server.problems import ProblemError
@@ -63,10 +64,10 @@ if TYPE_CHECKING:
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _ANSWERED: Final = (f"{SEARCH_PATH}?".encode("ascii"), DETAILS)
 _LISTS: Final = SKILLS.encode("ascii")
-#: Fields with which a request goes the ordinary way: it has a body, came through a proxy that names its client, or has
-#: credentials.
+#: Fields with which a request goes the ordinary way: it has a body, came through a proxy that names its client, waits
+#: for a change, or has credentials.
 _UNUSUAL: Final = frozenset(
-    {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", *IDENTITY_NAMES}
+    {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", REVISION, *IDENTITY_NAMES}
 )
 _OPEN_TO_ALL: Final = b"access-control-allow-origin: *\r\n"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})

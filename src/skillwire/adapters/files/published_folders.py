@@ -63,15 +63,15 @@ _PACKAGES_AT_ONCE: Final = 1_000
 class PackageFeed:
     """The packages of a registry, as the thread that follows folders reads them; ``wait`` runs a coroutine to its end.
 
-    The bytes that are served are derived: an artifact in the package store has them all, so those of a package are
-    written when it is published here, and again when they are lost.
+    ``cursor`` is how far it has read. The bytes that are served are derived: an artifact in the package store has them
+    all, so those of a package are written when it is published here, and again when they are lost.
     """
 
     def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._store = store
         self._blobs = blobs
         self._wait = wait
-        self._cursor = 0
+        self.cursor = 0
 
     def changes(self) -> Collection[ChangedPackage]:
         """Return each package that changed since the last call. Raises StorageError."""
@@ -82,7 +82,7 @@ class PackageFeed:
         found: dict[int, ChangedPackage] = {}
         is_last = False
         while not is_last:
-            page = await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)
+            page = await self._store.changed(self.cursor, _PACKAGES_AT_ONCE)
             is_last = len(page.packages) < _PACKAGES_AT_ONCE
             for one in page.packages:
                 packed, access = one.served, one.package.access
@@ -90,7 +90,7 @@ class PackageFeed:
                 if packed is not None and (state or read_summary(packed).access != access):
                     packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
                 found[one.number] = one._replace(served=packed)
-            self._cursor = page.cursor
+            self.cursor = page.cursor
         return found
 
     def write_blobs(self, skills: Iterable[Skill]) -> None:
@@ -130,8 +130,7 @@ class PublishedFolders:
         packages: PackageFeed | None = None,
     ) -> None:
         self.roots = roots
-        self.is_registry = packages is not None
-        self._packages = packages
+        self.packages = packages
         #: Folders that could not be read by the last :meth:`refresh`, with the reason.
         self.unreadable: dict[str, str] = {}
         self._identities: dict[str, tuple[int, int]] = {}  # of the roots, when skills were last found there
@@ -283,9 +282,9 @@ class PublishedFolders:
 
     def _follow_packages(self) -> None:
         """Take what changed in the registry, and write the bytes of packages that are not in the blob store."""
-        if self._packages is None:
+        if self.packages is None:
             return
-        for one in self._packages.changes():
+        for one in self.packages.changes():
             key, packed, name = f"{_PACKAGE}{one.number:012}", one.served, one.package.name.name
             before = self._states.pop(key, None)
             owned = self._owned.pop(one.number, None)
@@ -300,7 +299,7 @@ class PublishedFolders:
             for key, state in self._states.items()
             if not state.signature and key.startswith(_PACKAGE) and state.packed is not None
         }
-        self._packages.write_blobs(lost.values())
+        self.packages.write_blobs(lost.values())
         for key in lost:
             self._states[key] = self._states[key]._replace(signature=_PACKAGE)
 

@@ -418,6 +418,10 @@ class SqlPackages(Store):
             found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
         return ChangedPackages(cursor, tuple(found))
 
+    @reads
+    async def revision(self, connection: Connection) -> int:
+        return int(await connection.value("SELECT coalesce(max(changed), 0) FROM packages"))
+
     @writes
     async def record(self, connection: Connection, change: Change) -> None:
         await _record(connection, change)

@@ -113,7 +113,7 @@ class AsyncDatabase:
         self._changed = threading.Condition()
         self._run: _WriterRun | None = None
         self._thread: threading.Thread | None = None
-        self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
+        self._watchers: list[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = []
         self._has_failed = False
 
     async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
@@ -159,11 +159,11 @@ class AsyncDatabase:
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another connection has written."""
-        self._watcher = asyncio.get_running_loop(), changed
+        self._watchers.append((asyncio.get_running_loop(), changed))
 
     async def close(self) -> None:
         """Finish the writes that were handed in, and end the thread. A later write begins another one."""
-        self._watcher = None
+        self._watchers.clear()
         with self._changed:
             thread, run, self._run = self._thread, self._run, None
             if run is not None:
@@ -180,7 +180,7 @@ class AsyncDatabase:
             with self._changed:
                 if not waiting and not run.is_closing:
                     was_woken = self._changed.wait(_LOOK)
-                    if not was_woken and not waiting and self._watcher is None and self._run is run:
+                    if not was_woken and not waiting and not self._watchers and self._run is run:
                         self._run, run.is_closing = None, True
                 is_closing = run.is_closing and not waiting
                 writes = [waiting.popleft() for _ in range(min(len(waiting), _GROUP))]
@@ -204,7 +204,7 @@ class AsyncDatabase:
             return
         if version != self._version:
             self._version = version
-            if (watcher := self._watcher) is not None:
+            for watcher in tuple(self._watchers):
                 _call(*watcher)
 
     def _write(self, writes: list[_Write]) -> list[_Result]:

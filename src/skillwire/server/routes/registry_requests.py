@@ -76,8 +76,10 @@ def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Me
 
     async def handle(context: RequestContext) -> ASGIApp | None:
         response = await methods["GET" if context.method == "HEAD" else context.method].handler(context)
-        if context.method not in _READS and (wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", ""))):
-            await context.follow_changes(min(int(wait[1]), _LONGEST_WAIT))
+        if context.method not in _READS:
+            await context.stamp_change()
+            if wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", "")):
+                await context.follow_changes(min(int(wait[1]), _LONGEST_WAIT))
         return response
 
     named = tuple(re.findall(r"\{(\w+)\}", path))

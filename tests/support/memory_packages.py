@@ -285,6 +285,9 @@ class MemoryPackages:
     async def remove_unowned(self, before):  # noqa: ARG002  # of no row, it keeps none
         return 0
 
+    async def revision(self):
+        return max(self._changed.values(), default=0)
+
     async def record(self, change):
         self._record(change)
 

@@ -156,6 +156,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "publisher": Key(_publisher),
         "poll_seconds": Key(number(0.1, _DAY), setting="poll"),
         "access_log": Key(flag),
+        "store": Key(text),
         "log_format": Key(choice_of("human", "json")),
         "lan": Key(flag),
         "dht": Key(flag),

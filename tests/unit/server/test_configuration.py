@@ -35,6 +35,7 @@ base_url = "https://skills.example.com/team/"
 publisher = "acme"
 poll_seconds = 0.5
 access_log = false
+store = "postgresql://database.example/skillwire"
 log_format = "json"
 lan = true
 dht = true
@@ -177,6 +178,7 @@ def test_full_file_is_read():
         "publisher": "acme",
         "poll": 0.5,
         "access_log": False,
+        "store": "postgresql://database.example/skillwire",
         "log_format": "json",
         "lan": True,
         "dht": True,

@@ -39,8 +39,10 @@ UPLOADED = Digest.of(b"as it was sent")
 
 @pytest.fixture
 def store(database, tmp_path):
-    artifacts = FileBlobs(tmp_path / "artifacts", durable=True)
-    return Blocking(SqlPackages(database, artifacts) if database else MemoryPackages())
+    if database is None:
+        return Blocking(MemoryPackages())
+    is_file = isinstance(database, AsyncDatabase)
+    return Blocking(SqlPackages(database, FileBlobs(tmp_path / "artifacts", durable=True) if is_file else None))
 
 
 def change(action="test", at=1.0, **details):

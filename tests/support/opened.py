@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import threading
+from collections.abc import Coroutine
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,11 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run ``work`` to its end in that loop."""
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+
+
 class Blocking:
     """The methods of ``wrapped``, each run to its end."""
 
@@ -32,7 +38,7 @@ class Blocking:
 
         def call(*arguments: Any, **options: Any) -> Any:
             result = value(*arguments, **options)
-            return asyncio.run_coroutine_threadsafe(result, _loop()).result() if inspect.iscoroutine(result) else result
+            return run_blocking(result) if inspect.iscoroutine(result) else result
 
         return call
 

@@ -3,8 +3,8 @@
 PostgreSQL refuses to run as root, so root runs it as ``nobody``, from a copy where that user cannot read the wheel.
 """
 
-import asyncio
 import contextlib
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -20,6 +20,7 @@ from typing import Any
 import asyncpg
 import pytest
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.opened import run_blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 
@@ -34,10 +35,14 @@ def programs() -> Path:
     return Path(found.origin).parent / "pginstall" / "bin"
 
 
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGINT)  # PR_SET_PDEATHSIG
+
+
 class PostgresServer:
     """A server in a folder of its own, reached by a Unix socket; ``settings`` are those of postgresql.conf."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, primary: "PostgresServer | None" = None, **settings: object) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="skillwire-pg-", dir="/tmp"))
         self._user: dict[str, Any] = {}
         self.programs = programs()
@@ -49,7 +54,10 @@ class PostgresServer:
                 self.programs = copy / "bin"
         self.data = self.folder / "data"
         self.settings = {"listen_addresses": "", "unix_socket_directories": self.folder, **settings}
-        self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
+        if primary is None:
+            self.run("initdb", "-D", self.data, *["-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync"])
+        else:
+            self.run("pg_basebackup", "-D", self.data, "-d", primary.url(), "-R", "-N", "-c", "fast")
         self.start()
 
     def run(self, program: str, *arguments: object) -> None:
@@ -67,6 +75,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
                 **self._user,
             )
         pid_file = self.data / "postmaster.pid"
@@ -81,6 +90,24 @@ class PostgresServer:
         """Return the address of a database."""
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
+    def standby(self, **settings: object) -> "PostgresServer":
+        """Return a server that follows this one."""
+        return PostgresServer(self, **settings)
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        self.run("pg_ctl", "-D", self.data, "-w", "promote")
+
+    def has(self, query: str, database: str = "postgres") -> bool:
+        """Whether a query has a row that is true."""
+        found = subprocess.run(
+            [self.programs / "psql", "-At", "-c", query, self.url(database)],
+            capture_output=True,
+            text=True,
+            **self._user,
+        )
+        return found.stdout.strip() == "t"
+
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run SQL that returns nothing."""
 
@@ -91,7 +118,7 @@ class PostgresServer:
             finally:
                 await connection.close()
 
-        asyncio.run(execute())
+        run_blocking(execute())
 
     def close(self) -> None:
         """End the server and remove its folder."""
@@ -124,7 +151,7 @@ def shared_server() -> PostgresServer:
         await database.migrate()
         await database.close()
 
-    asyncio.run(migrate())
+    run_blocking(migrate())
     return server
 
 

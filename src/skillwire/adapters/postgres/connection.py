@@ -40,6 +40,8 @@ LOST: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.ReadOnlySQLTransactionError,  # it was the primary
 )
+#: Every error of the database, and of the way there.
+FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 @cache
@@ -168,8 +170,8 @@ class Hosts:
                     server_settings=_SETTINGS,
                     target_session_attrs="primary",
                 )
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                problem = problem or error
+            except FAILED as error:
+                problem = error if isinstance(problem, asyncpg.TargetServerAttributeNotMatched) else problem or error
                 continue
             self.counters.failovers += self._primary not in {"", url}
             self._primary = url
@@ -212,10 +214,11 @@ class Pool:
                     connection.terminate()
                     raise
                 finally:
-                    if connection.is_in_transaction():
+                    if not connection.is_closed() and connection.is_in_transaction():
                         connection.terminate()
-                    self._idle.append(connection)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                    if not connection.is_closed():
+                        self._idle.append(connection)
+        except FAILED as error:
             raise self._hosts.error(error) from error
 
     @asynccontextmanager
@@ -245,5 +248,5 @@ class Pool:
     async def close(self) -> None:
         """Close the connections that are not in use."""
         while self._idle:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*FAILED):
                 await self._idle.pop().close(timeout=limits.POSTGRES_CONNECT_SECONDS)

@@ -25,6 +25,7 @@ import asyncpg
 
 from skillwire import limits
 from skillwire.adapters.postgres.connection import (
+    FAILED,
     LOST,
     Hosts,
     Pool,
@@ -302,7 +303,7 @@ class PostgresDatabase:
                 changed()
 
         while True:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*FAILED):
                 connection, seen = await self._hosts.connect(), ""
                 try:
                     await connection.add_listener(_CHANNEL, notified)

@@ -1,9 +1,9 @@
 # ruff: noqa: S608  # every query is made of constants
-"""The packages of a registry in SQLite.
+"""The packages of a registry, as rows.
 
-An artifact of usual size is in the database, so that publishing is one durable transaction, which the writer thread
-commits together with others; a large one is a file beside it, written durably before. The files that a server sends are
-in its blob store, made again from the artifacts when they are lost.
+An artifact of usual size is in the database, so that publishing is one durable transaction, which is committed together
+with others; a large one is a file beside SQLite's, written durably before. The files that a server sends are in its
+blob store, made again from the artifacts when they are lost.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
 
 class SqlPackages(Store):
-    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row, durably."""
+    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row of SQLite, durably."""
 
     turn = "packages"
 
-    def __init__(self, database: Database, large: FileBlobs) -> None:
+    def __init__(self, database: Database, large: FileBlobs | None = None) -> None:
         super().__init__(database)
         self._large = large
 
@@ -209,10 +209,10 @@ class SqlPackages(Store):
         return int(await connection.value(query, (account,)))
 
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
-        is_large = len(artifact) > limits.REGISTRY_ROW_BYTES
-        if is_large:
-            await asyncio.to_thread(self._large.put, artifact)
-        return await self._publish(version, None if is_large else artifact, change)
+        if self._large is None or len(artifact) <= limits.REGISTRY_ROW_BYTES:
+            return await self._publish(version, artifact, change)
+        await asyncio.to_thread(self._large.put, artifact)
+        return await self._publish(version, None, change)
 
     @writes
     async def _publish(
@@ -241,7 +241,7 @@ class SqlPackages(Store):
                 return "full"
             access = narrowest_access(package.access, skill.access)
             await connection.run("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
-        if content is None and not self._large.has(skill.artifact.digest, skill.artifact.size):
+        if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
         statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         await connection.run(statement, (digest, content, skill.artifact.size))
@@ -384,7 +384,8 @@ class SqlPackages(Store):
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found, content = await self._artifact(digest)
-        return await asyncio.to_thread(self._large.read, digest) if found and content is None else content
+        is_large = found and content is None and self._large
+        return await asyncio.to_thread(is_large.read, digest) if is_large else content
 
     @reads
     async def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
@@ -394,6 +395,8 @@ class SqlPackages(Store):
     @writes
     async def remove_unowned(self, connection: Connection, before: float) -> int:
         removed = 0
+        if self._large is None:
+            return 0
         with storage_errors(self._large.directory):
             for path, digest in self._large.files():
                 owned = len(digest.hex) == _HEX and (await connection.row(_OWNED, (_raw(digest),)))

@@ -4,7 +4,6 @@ PostgreSQL refuses to run as root, so root runs it as ``nobody``, from a copy wh
 """
 
 import contextlib
-import ctypes
 import importlib.util
 import os
 import shutil
@@ -35,10 +34,6 @@ def programs() -> Path:
     return Path(found.origin).parent / "pginstall" / "bin"
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGINT)  # PR_SET_PDEATHSIG
-
-
 class PostgresServer:
     """A server in a folder of its own, reached by a Unix socket; ``settings`` are those of postgresql.conf."""
 
@@ -55,7 +50,7 @@ class PostgresServer:
         self.data = self.folder / "data"
         self.settings = {"listen_addresses": "", "unix_socket_directories": self.folder, **settings}
         if primary is None:
-            self.run("initdb", "-D", self.data, *["-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync"])
+            self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N")
         else:
             self.run("pg_basebackup", "-D", self.data, "-d", primary.url(), "-R", "-N", "-c", "fast")
         self.start()
@@ -68,14 +63,14 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         options = [text for name, value in self.settings.items() for text in ("-c", f"{name}={value}")]
+        tied = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []  # it ends with a killed process
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [self.programs / "postgres", "-D", self.data, *options],
+                [*tied, self.programs / "postgres", "-D", self.data, *options],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
                 **self._user,
             )
         pid_file = self.data / "postmaster.pid"
@@ -100,13 +95,8 @@ class PostgresServer:
 
     def has(self, query: str, database: str = "postgres") -> bool:
         """Whether a query has a row that is true."""
-        found = subprocess.run(
-            [self.programs / "psql", "-At", "-c", query, self.url(database)],
-            capture_output=True,
-            text=True,
-            **self._user,
-        )
-        return found.stdout.strip() == "t"
+        command = [str(self.programs / "psql"), "-At", "-c", query, self.url(database)]
+        return subprocess.run(command, check=False, capture_output=True, text=True, **self._user).stdout.strip() == "t"
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run SQL that returns nothing."""

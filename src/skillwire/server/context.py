@@ -17,7 +17,7 @@ from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
-from skillwire.server.http import VARY, encode_fields, path_of, read_fields, root_of, site_of
+from skillwire.server.http import VARY, encode_fields, path_of, read_fields, read_ids, root_of, site_of
 from skillwire.server.problems import NOT_READY, ProblemError, too_many
 
 if TYPE_CHECKING:
@@ -104,7 +104,19 @@ class RequestServices(Protocol):
 class RequestContext:
     """A request and its caller; ``view`` and ``revision`` exist after :meth:`load`. ``parameters`` are of the path."""
 
-    __slots__ = ("_services", "label", "parameters", "path", "receive", "revision", "scope", "send", "view")
+    __slots__ = (
+        "_services",
+        "ids",
+        "label",
+        "parameters",
+        "path",
+        "receive",
+        "revision",
+        "route",
+        "scope",
+        "send",
+        "view",
+    )
     view: AccessView
     revision: Revision
 
@@ -113,7 +125,9 @@ class RequestContext:
         self.scope = scope
         self.receive = receive
         self.send = send
+        self.ids = read_ids(scope["headers"])
         self.label: RouteLabel = "none"
+        self.route = ""  # the pattern of the path, once a row has taken it
         self.parameters: Mapping[str, str] = {}
         self._services = services
 

@@ -12,8 +12,11 @@ ledger alone, which cannot name the executions, so it notifies every subscriber.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import structlog
@@ -36,6 +39,7 @@ from skillwire.model.execution import (
 )
 from skillwire.server.background import BackgroundTasks
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
+from skillwire.wire.tracing import open_span, read_trace
 
 if TYPE_CHECKING:
     from skillwire.executions.callable_skill import CallableSkill
@@ -136,15 +140,15 @@ class WriteBatcher:
         self._ledger = ledger
         self._accepted = accepted
         self._sleep = sleep
-        self._waiting: list[tuple[NewExecution, asyncio.Future[Accepted]]] = []
+        self._waiting: list[tuple[NewExecution, asyncio.Future[Accepted], Context]] = []
         self._task: asyncio.Task[None] | None = None
 
     def add(self, new: NewExecution) -> asyncio.Future[Accepted]:
         """Store a new execution in the next batch."""
         future: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._waiting.append((new, future))
+        self._waiting.append((new, future, copy_context()))  # with the request that the log names
         if self._task is None:
-            self._task = asyncio.create_task(self._write())
+            self._task = asyncio.create_task(self._write(), context=Context())
         return future
 
     async def _write(self) -> None:
@@ -152,12 +156,12 @@ class WriteBatcher:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 try:
-                    results = await self._ledger.accept_all([new for new, _ in batch])
+                    results = await self._ledger.accept_all([new for new, _, _ in batch])
                 except Exception as error:  # noqa: BLE001  # each caller gets it
                     results = [error] * len(batch)
-                for (new, future), result in zip(batch, results, strict=True):
+                for (new, future, context), result in zip(batch, results, strict=True):
                     if not isinstance(result, Exception) and result.how == "new":
-                        self._accepted(new)
+                        context.run(self._accepted, new)
                     if future.done():  # its caller was cancelled; what was stored stands
                         continue
                     if isinstance(result, Exception):
@@ -241,7 +245,12 @@ class ExecutionService:
         self._quota.check(execution.caller)
         known_until = self._versions_kept.get(callable_skill.skill.artifact.digest, 0.0)
         own = () if known_until > self.clock().steady else (callable_skill.skill,)
-        accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))
+        attributes = span_attributes(execution, "send", "accept")
+        with open_span(f"accept {execution.skill}", "producer", read_trace(execution.trace_id), attributes) as span:
+            if execution.trace_id is None:  # the worker and what it calls continue the trace of the request
+                execution = replace(execution, trace_id=span.traceparent)
+            structlog.contextvars.bind_contextvars(trace_id=logged_trace(execution))
+            accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))
         if accepted.how == "another":
             raise ValidationError("VALIDATION_ERROR", "this Idempotency-Key was used with another request")
         return accepted
@@ -307,5 +316,25 @@ class ExecutionService:
 
 def log_facts(execution: Execution) -> dict[str, Any]:
     """Return what logs say of an execution: never what goes in or comes out."""
-    facts = {"execution": without_ids(execution.execution_id), "skill": execution.skill}
-    return {**facts, "trace": execution.trace_id} if execution.trace_id else facts
+    identity = without_ids(execution.execution_id)
+    return {"execution": identity, "skill": execution.skill, "trace_id": logged_trace(execution)}
+
+
+def logged_trace(execution: Execution) -> str:
+    """Return the trace of an execution in logs: its W3C ID, the caller's own name, or else one made of the ID."""
+    if (trace := read_trace(execution.trace_id)) is not None:
+        return trace.trace_id
+    return execution.trace_id or hashlib.sha256(f"trace {execution.execution_id}".encode()).hexdigest()[:32]
+
+
+def span_attributes(execution: Execution, operation_type: str, operation: str) -> dict[str, str | int]:
+    """Return the attributes of a span of an execution, which is a message from its caller to a worker."""
+    return {
+        "messaging.system": "skillwire",
+        "messaging.operation.type": operation_type,
+        "messaging.operation.name": operation,
+        "messaging.destination.name": execution.skill,
+        "messaging.message.id": without_ids(execution.execution_id),
+        "skillwire.skill.version": execution.version,
+        "skillwire.execution.executor": execution.executor,
+    }

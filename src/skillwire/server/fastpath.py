@@ -45,6 +45,7 @@ from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, jo
 from skillwire.server.middleware import Outcome
 from skillwire.server.problems import ProblemError
 from skillwire.server.search import DETAILS, SEARCH_PATH
+from skillwire.wire.tracing import is_tracing
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,6 +70,8 @@ _LISTS: Final = SKILLS.encode("ascii")
 _UNUSUAL: Final = frozenset(
     {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", REVISION, *IDENTITY_NAMES}
 )
+_NAMED: Final = frozenset({b"x-request-id", b"traceparent"})
+_NO_FIELDS: Final[Fields] = []
 _OPEN_TO_ALL: Final = b"access-control-allow-origin: *\r\n"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 #: How long a refused connection may take to send its request, to which it gets a response.
@@ -94,6 +97,7 @@ class FastPath:
         self._catalog = services.catalog
         self._authentication = services.authentication
         self._is_local = services.is_local
+        self._is_traced = is_tracing()  # then the application answers, which makes a span of each request
         self.log = log
         self._proxies = tuple(map(ip_network, services.configuration.trusted_proxies))
         self._connections = 0
@@ -132,7 +136,7 @@ class FastPath:
         ``url`` and ``method`` are as the request line has them; ``head`` is the request, if nothing else came with it.
         """
         revision = self._catalog.current
-        if revision is None:
+        if revision is None or self._is_traced:
             return None
         if self._is_local:  # the response depends on the name of the server, and on the page that asks
             asked = dict(fields)
@@ -152,15 +156,17 @@ class FastPath:
         if self._is_local:
             response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b"vary: Origin\r\n"))
         known = _Known(response, method.decode("ascii"), path.partition("?")[0], "index" if index else "service")
-        # An index is one body for all heads; other bodies are kept within the bound of their own cache alone.
-        if (index or not response.body) and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
+        # An index is one body for all heads; other bodies are kept within the bound of their own cache alone. A head
+        # with an ID or a trace of its own comes once.
+        is_kept = (index or not response.body) and head and _NAMED.isdisjoint([name for name, _ in fields])
+        if is_kept and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
             if revision is not self._revision():
                 self._revision = ref(revision)
                 self._heads.clear()
             if len(self._heads) >= limits.SERVER_REMEMBERED_HEADS:
                 del self._heads[next(iter(self._heads))]
             self._heads[head] = known
-        self._record(known, started, client)
+        self._record(known, started, client, fields)
         return response._replace(head=response.head + counted) if counted else response
 
     def respond_again(self, head: bytes, client: Client) -> WireResponse | None:
@@ -184,10 +190,10 @@ class FastPath:
         except ProblemError:  # the ordinary way refuses it, and counts no refused one
             return None
 
-    def _record(self, known: _Known, started: float, client: Client) -> None:
+    def _record(self, known: _Known, started: float, client: Client, fields: Fields = _NO_FIELDS) -> None:
         response = known.response
         outcome = Outcome(known.label, response.status, len(response.body), time.perf_counter() - started)
-        self.log.record(known.method, known.path, outcome, client)
+        self.log.record(known.method, known.path, outcome, client, fields)
 
 
 class _State(Enum):
@@ -379,7 +385,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._arrived:
             outcome = Outcome("none", problem.status, len(problem.body()), 0.0)
-            self._fast_path.log.record("-", "-", outcome, self.client)
+            self._fast_path.log.record("-", "-", outcome, self.client, _NO_FIELDS)
         if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)

@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
+from uuid import uuid4
 
 from starlette.types import Scope
 
@@ -32,6 +33,7 @@ from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS
 from skillwire.web.address import site_address
+from skillwire.wire.tracing import TraceContext, read_trace
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -63,6 +65,31 @@ def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[b
             text = value.decode("latin-1").strip(" \t")  # RFC 9110 §5.5: blanks around a value are not part of it
             found[name] = f"{found[name]}, {text}" if name in found else text
     return found
+
+
+_REQUEST_ID_LENGTH: Final = 64
+
+
+class RequestIds(NamedTuple):
+    """Names of a request in logs and traces; ``trace`` is the client's, or that of a proxy."""
+
+    request_id: str
+    trace: TraceContext | None
+    made: str
+
+    def in_logs(self, recorded: TraceContext | None = None) -> dict[str, str]:
+        """Return the fields of each line about the request; ``recorded`` is the trace of its span."""
+        trace = recorded or self.trace
+        return {"request_id": self.request_id, "trace_id": trace.trace_id if trace else self.made}
+
+
+def read_ids(fields: Iterable[tuple[bytes, bytes]]) -> RequestIds:
+    """Return ``X-Request-Id`` and the trace of ``traceparent``; new ones where none are sent. Trust: only names."""
+    sent, made = read_fields(fields, b"x-request-id", b"traceparent"), uuid4()
+    request_id = sent.get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
+    trace = read_trace(sent.get(b"traceparent"))
+    is_usable = request_id.isprintable() and request_id
+    return RequestIds(request_id if is_usable else str(made), trace, made.hex)
 
 
 def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:

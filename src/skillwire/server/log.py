@@ -154,6 +154,8 @@ def _render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> 
 def _render_line(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
     clock = time.strftime("%H:%M:%S")
     level, what, trace = event.pop("level"), event.pop("event"), event.pop("exception", "")
+    for name in ("request_id", "trace_id"):  # for programs that join lines
+        event.pop(name, None)
     if what == "request":
         what = "{method} {path} {status} {bytes} B {ms} ms".format(**event)
         event = {"client": event["client"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -17,7 +17,7 @@ from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
 from skillwire.server.components import Services
 from skillwire.server.context import RequestContext, ResponseRecorder
-from skillwire.server.http import CONTEXT, Origins, is_own_name
+from skillwire.server.http import CONTEXT, Fields, Origins, is_own_name, read_ids
 from skillwire.server.metrics import Metrics, RouteLabel
 from skillwire.server.problems import (
     INTERNAL,
@@ -29,6 +29,10 @@ from skillwire.server.problems import (
     method_not_allowed,
     storage_problem,
 )
+from skillwire.wire.tracing import duration_histogram, open_span
+
+#: Methods that metrics and spans name; clients may invent others.
+_METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
 
 
 class Outcome(NamedTuple):
@@ -48,8 +52,15 @@ class RequestLog:
         self._is_on = is_on
         self._log = structlog.get_logger("skillwire.access")
 
-    def record(self, method: str, path: str, outcome: Outcome, client: tuple[str, int] | None) -> None:
-        """Record a request that was answered."""
+    def record(
+        self,
+        method: str,
+        path: str,
+        outcome: Outcome,
+        client: tuple[str, int] | None,
+        fields: Fields | None = None,
+    ) -> None:
+        """Record a request that was answered; its ``fields`` name it where the log's context does not."""
         self._metrics.count(*outcome)
         if self._is_on:
             self._log.info(
@@ -60,6 +71,7 @@ class RequestLog:
                 bytes=outcome.sent,
                 ms=round(outcome.seconds * 1000, 2),
                 client=client[0] if client else None,
+                **({} if fields is None else read_ids(fields).in_logs()),
             )
 
 
@@ -71,6 +83,7 @@ class RequestMiddleware:
         self._services = services
         self._log = log
         self._origins = Origins(services.configuration.runs.origins, services.base_url)
+        self._durations = duration_histogram()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection of ASGI."""
@@ -89,6 +102,33 @@ class RequestMiddleware:
             app = URL_TOO_LONG
         elif is_local and not is_own_name(context.fields(b"host").get(b"host", "localhost")):
             app = OTHER_HOST
+        method = context.method if context.method in _METHODS else "_OTHER"
+        attributes = {"http.request.method": method, "url.scheme": scope.get("scheme", "http"), "url.path": _shown(context.path)}
+        if context.address:
+            attributes["client.address"] = context.address
+        with open_span(method, "server", context.ids.trace, attributes) as span:
+            with structlog.contextvars.bound_contextvars(**context.ids.in_logs(span.trace)):
+                failure = await self._answer(app, scope, receive, recorder, context)
+                label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
+                sent = 0 if context.method == "HEAD" else recorder.sent
+                outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
+                self._log.record(context.method, context.path, outcome, scope.get("client"))
+            found: dict[str, str | int] = {"http.response.status_code": recorder.status}
+            if context.route:
+                found["http.route"] = context.route
+                span.rename(f"{method} {context.route}")
+            if failure or recorder.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                found["error.type"] = failure or str(recorder.status)
+                span.fail(failure or str(recorder.status))
+            span.set(found)
+            if self._durations is not None:
+                measured = {"http.request.method": method, "url.scheme": scope.get("scheme", "http")}
+                self._durations.record(outcome.seconds, {**measured, **found})
+
+    async def _answer(
+        self, app: ASGIApp, scope: Scope, receive: Receive, recorder: ResponseRecorder, context: RequestContext
+    ) -> str:
+        """Answer a request; return the class of a failure of ours, which is logged and answered with 500."""
         try:
             await app(scope, receive, recorder)
         except Exception as error:
@@ -99,10 +139,8 @@ class RequestMiddleware:
                 raise  # the server cuts the connection, so that the client sees that something is missing
             context.label = "none"
             await (INTERNAL if disk is None else storage_problem(disk))(scope, receive, recorder)
-        label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
-        sent = 0 if context.method == "HEAD" else recorder.sent
-        outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
-        self._log.record(context.method, context.path, outcome, scope.get("client"))
+            return type(error).__qualname__
+        return ""
 
 
 def _shown(path: str) -> str:

@@ -66,6 +66,7 @@ class Route(routing.Route):
         self.allowed = (*methods, "OPTIONS") if answers_preflight and methods else tuple(methods)
         super().__init__(path, self.handle, methods=self.allowed or None, name=label)
         self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$"), re.DOTALL)
+        self.template = re.sub(r":\w+}", "}", path)
         self._handler = handler
         self.tag = ""
         main = "get" if not methods or "GET" in methods else methods[0].lower()
@@ -85,7 +86,7 @@ class Route(routing.Route):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Raises ProblemError (401, 429, 503), and HTTPException (405) for another method."""
         context: RequestContext = scope[CONTEXT]
-        context.label = self.label
+        context.label, context.route = self.label, self.template
         context.parameters = scope["path_params"]
         is_allowed = not self.allowed or scope["method"] in self.allowed
         is_preflight = bool(self.allowed) and scope["method"] == "OPTIONS"

@@ -32,7 +32,6 @@ from skillwire.server.console_request import (
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
-from skillwire.server.routes.registry_requests import request_id_of
 from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import step_page
 
@@ -148,7 +147,7 @@ class SignInPages:
             await self._show_step(request, "new", typed=carried["name"])
             return
         name = dict(await request.form()).get("account", "").strip()
-        person, request_id = Person(carried["issuer"], carried["subject"]), request_id_of(context)
+        person, request_id = Person(carried["issuer"], carried["subject"]), context.ids.request_id
         try:
             await self._accounts.make_account(person, name, context.address, request_id)
         except (ConflictError, UsageError) as error:
@@ -160,7 +159,7 @@ class SignInPages:
     async def _token_of(self, found: SignedIn, scopes: frozenset[str], context: RequestContext) -> Token | None:
         """Return the token of a new session; None for a person without an account or rights."""
         if self._accounts is not None:
-            return await self._accounts.sign_in(found.person, context.address, request_id_of(context), scopes)
+            return await self._accounts.sign_in(found.person, context.address, context.ids.request_id, scopes)
         skills = self._configuration.grants.subjects.get(found.person.subject, frozenset())
         provider = self._authentication.sign_in
         if not (scopes or skills or (provider is not None and provider.makes_accounts)):

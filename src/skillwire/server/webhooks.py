@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from typing import Final
 
 import structlog
@@ -24,6 +25,7 @@ from skillwire.model.execution import Execution
 from skillwire.model.url import parse_url
 from skillwire.server.execution_service import ExecutionService
 from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.tracing import read_trace, send_traced
 
 #: Seconds between two looks at what is due, when nothing has changed.
 _LOOK: Final = 1.0
@@ -107,7 +109,7 @@ class WebhookSender:
             until = self._service.clock().wall + _TURN
             await self._service.ledger.put_off_callback(execution.execution_id, until, was_tried=False)
             return
-        task = asyncio.create_task(self._deliver(execution))
+        task = asyncio.create_task(self._deliver(execution), context=Context())
         self._under_way[task] = host
         task.add_done_callback(self._end)  # also of one that is cancelled before it begins
 
@@ -143,7 +145,7 @@ class WebhookSender:
         )
         log = self._log.bind(execution=without_ids(execution.execution_id))
         try:
-            status = (await self._driver.send(request)).status
+            status = (await send_traced(self._driver.send, request, read_trace(execution.trace_id))).status
         except FetchError as error:
             status, reason = 0, error.code
         except (TrustError, ValidationError) as error:

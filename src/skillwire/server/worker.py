@@ -4,8 +4,8 @@ It renews a lease on each execution that it runs. When the lease is lost, becaus
 of time or was recovered, the attempt is ended, since its result would not count. When the server stops, attempts get
 some time; then repeatable ones are given back, and the others have failed.
 
-Each attempt is a span of OpenTelemetry where its API is installed (the extra ``otel``). A caller's
-``context.trace_id`` that is a W3C trace becomes the trace of the span; any other text is an attribute.
+Each attempt is a span (:mod:`skillwire.wire.tracing`). A caller's ``context.trace_id`` that is a W3C trace becomes the
+trace of the span; any other text is an attribute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import asyncio
 import os
 import secrets
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,6 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.executions.grants import needs_grant
 from skillwire.executions.states import WORKER_LOST, attempt_seconds, timed_out
-from skillwire.executions.view import read_trace, without_ids
 from skillwire.model.execution import (
     EXPIRED_PER_BATCH,
     Attempt,
@@ -37,10 +37,11 @@ from skillwire.model.execution import (
     Quota,
     Reason,
 )
-from skillwire.server.execution_service import ExecutionService, log_facts
+from skillwire.server.execution_service import ExecutionService, log_facts, span_attributes
+from skillwire.wire.tracing import open_span, read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.skill import ExecutorKind, Skill
@@ -76,45 +77,6 @@ async def validate_output(value: Any, callable_skill: CallableSkill | None) -> t
         details = {"errors": [flaw._asdict()]}
         return b"", Failure("output", "What the skill gave is not what its descriptor promises", details=details)
     return output, None
-
-
-try:
-    from opentelemetry import trace
-
-    is_installed = True
-except ImportError:
-    is_installed = False
-
-
-@contextmanager
-def attempt_span(execution: Execution) -> Iterator[Callable[[str], None]]:
-    """Open a span for an attempt, and give the function that records ``completed`` or the reason of its failure."""
-    if not is_installed:
-        yield lambda _: None
-        return
-    attributes: dict[str, str | int] = {
-        "skillwire.execution.id": without_ids(execution.execution_id),
-        "skillwire.execution.attempt": execution.attempt,
-        "skillwire.execution.executor": execution.executor,
-        "skillwire.skill.name": execution.skill,
-        "skillwire.skill.version": execution.version,
-        "skillwire.trace_id": execution.trace_id or "",
-    }
-    parent, found = None, read_trace(execution.trace_id)
-    if found is not None:
-        span_id = int(found.span_id or secrets.token_hex(8), 16) or 1
-        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if found.is_sampled else trace.TraceFlags.DEFAULT)
-        caller = trace.SpanContext(int(found.trace_id, 16), span_id, is_remote=True, trace_flags=flags)
-        parent = trace.set_span_in_context(trace.NonRecordingSpan(caller))
-    tracer = trace.get_tracer("skillwire")
-    with tracer.start_as_current_span(f"execute {execution.skill}", context=parent, attributes=attributes) as span:
-
-        def record(outcome: str) -> None:
-            span.set_attribute("skillwire.execution.outcome", outcome)
-            if outcome != "completed":
-                span.set_status(trace.StatusCode.ERROR, outcome)
-
-        yield record
 
 
 _DAY: Final = 86_400.0
@@ -283,7 +245,7 @@ class Worker:
             for execution in claimed:
                 claim = Claim(execution.execution_id, self.name, execution.attempt)
                 service.changes.notify(execution.execution_id)
-                self._running[claim] = task = asyncio.create_task(self._run(claim, execution))
+                self._running[claim] = task = asyncio.create_task(self._run(claim, execution), context=Context())
                 task.add_done_callback(partial(self._ended, claim))
         if len(claimed) < free or free <= 0:
             await service.dispatcher.wait(_LOOK)
@@ -334,7 +296,13 @@ class Worker:
             self._end(claim)
 
     async def _run(self, claim: Claim, execution: Execution) -> None:
-        with structlog.contextvars.bound_contextvars(**log_facts(execution)), attempt_span(execution) as record:
+        attributes = span_attributes(execution, "process", "execute")
+        attributes |= {"skillwire.execution.attempt": execution.attempt, "skillwire.trace_id": execution.trace_id or ""}
+        name, trace = f"execute {execution.skill}", read_trace(execution.trace_id)
+        with (
+            structlog.contextvars.bound_contextvars(**log_facts(execution)),
+            open_span(name, "consumer", trace, attributes) as span,
+        ):
             try:
                 outcome, callable_skill = await self._attempt(execution)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # the caller learns that it failed, the log why
@@ -344,7 +312,10 @@ class Worker:
                 self._log.error("an executor failed", attempt=claim.attempt, exc_info=error)
                 outcome, callable_skill = Outcome(failure=Failure("exception", "What runs the skill failed")), None
             with suppress(asyncio.CancelledError):  # the end is kept even now
-                record(await asyncio.shield(self._report(claim, outcome, callable_skill)))
+                reason = await asyncio.shield(self._report(claim, outcome, callable_skill))
+                span.set({"skillwire.execution.outcome": reason})
+                if reason != "completed":
+                    span.fail(reason)
 
     async def _attempt(self, execution: Execution) -> tuple[Outcome, CallableSkill | None]:
         try:

@@ -1,12 +1,10 @@
-"""What logs and traces are told of an execution, and of a trace."""
+"""What logs are told of an execution."""
 
 import msgspec
 import pytest
 
 from skillwire.executions.accept import new_execution_id
-from skillwire.executions.view import ExecutionList, TraceContext, read_trace, without_ids
-
-TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+from skillwire.executions.view import ExecutionList, without_ids
 
 
 @pytest.mark.parametrize("is_task", [True, False])
@@ -22,25 +20,6 @@ def test_of_an_id_that_finds_it_is_told_and_96_random_bits_are_not(is_task):
 @pytest.mark.parametrize("text", ["", "exec-", "exec-7", "execute", "/skills/exec-plan", f"exec-{'f' * 31}"])
 def test_what_is_no_id_stays(text):
     assert without_ids(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (TRACE, TraceContext(TRACE)),
-        (f"00-{TRACE}", TraceContext(TRACE)),
-        (f"00-{TRACE}-{SPAN}-01", TraceContext(TRACE, SPAN)),
-        (f"00-{TRACE}-{SPAN}-00", TraceContext(TRACE, SPAN, is_sampled=False)),
-        (f"00-{TRACE}-{SPAN}-03", TraceContext(TRACE, SPAN)),
-        (f"00-{TRACE}-{SPAN}-02", TraceContext(TRACE, SPAN, is_sampled=False)),
-        *(
-            (none, None)
-            for none in (None, "", "trace-7", "0" * 32, TRACE.upper(), f"00-{TRACE}-{'0' * 16}-01", TRACE + "0")
-        ),
-    ],
-)
-def test_a_trace_is_read_in_each_of_its_forms(text, expected):
-    assert read_trace(text) == expected
 
 
 @pytest.mark.parametrize("answer", [{"at": 1e300}, {"at": -1.0}, {"counts": {"\x1b[2J": 1}}])

@@ -1,17 +1,16 @@
 """What an executor gives or raises becomes of an execution, without holding up the loop."""
 
 import asyncio
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.eventually import eventually_async
 from tests.support.invoking import failing, write_action
+from tests.support.telemetry import recorded_spans
 
 from skillwire.adapters.clock import moment
 from skillwire.executions.callable_skill import OutputRules
@@ -65,30 +64,58 @@ async def test_a_large_output_is_held_against_its_schema_in_a_thread(tmp_path, s
     assert threads == [True, False]
 
 
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 @pytest.fixture
 def spans(monkeypatch):
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
-    return exporter.get_finished_spans
+    ended = recorded_spans(monkeypatch)
+
+    async def named():
+        """Return the spans by name, once the attempt's has ended."""
+        await eventually_async(lambda: any(one.name.startswith("execute") for one in ended()))
+        return {one.name: one for one in ended()}
+
+    return named
 
 
-@pytest.mark.parametrize("trace_id", [TRACE, f"00-{TRACE}-00f067aa0ba902b7-01"])
+async def test_the_worker_continues_the_trace_of_the_request_that_was_accepted(tmp_path, serving, spans):
+    write_action(tmp_path / "skills", "sum-up")
+    caller = await serving()
+    fields = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
+    accepted = await caller.invoke("sum-up", fields=fields)
+    await caller.ended(accepted)
+    found = await spans()
+    await caller.application.shutdown()
+    request, sent, attempt = (found[one] for one in ("POST /skills/{skill}/executions", "accept sum-up", "execute sum-up"))
+    assert {f"{one.context.trace_id:032x}" for one in (request, sent, attempt)} == {TRACE}
+    assert [f"{one.parent.span_id:016x}" for one in (request, sent, attempt)] == [
+        SPAN,
+        f"{request.context.span_id:016x}",
+        f"{sent.context.span_id:016x}",
+    ]
+    assert [one.kind.name for one in (request, sent, attempt)] == ["SERVER", "PRODUCER", "CONSUMER"]
+    attributes = {"http.request.method": "POST", "http.response.status_code": 202, "url.scheme": "http"}
+    assert attributes.items() <= request.attributes.items()
+    message = {
+        "messaging.system": "skillwire",
+        "messaging.destination.name": "sum-up",
+        "messaging.message.id": accepted.json()["execution_id"][:-24],
+    }
+    assert message.items() <= sent.attributes.items()
+    assert message.items() <= attempt.attributes.items()
+    operations = [one.attributes["messaging.operation.type"] for one in (sent, attempt)]
+    assert (operations, attempt.attributes["skillwire.execution.outcome"]) == (["send", "process"], "completed")
+
+
+@pytest.mark.parametrize("trace_id", [TRACE, f"00-{TRACE}-{SPAN}-01"])
 async def test_an_attempt_is_a_span_of_the_trace_that_its_caller_names(tmp_path, serving, spans, trace_id):
     write_action(tmp_path / "skills", "sum-up")
     caller = await serving()
-    accepted = await caller.invoke("sum-up", context={"trace_id": trace_id})
-    await caller.ended(accepted)
-    await eventually_async(spans)  # a server that ends at once would leave out the outcome
+    await caller.ended(await caller.invoke("sum-up", context={"trace_id": trace_id}))
+    span = (await spans())["execute sum-up"]
     await caller.application.shutdown()
-    (span,) = spans()
     assert f"{span.context.trace_id:032x}" == TRACE
-    assert accepted.json()["execution_id"][:-24] == span.attributes["skillwire.execution.id"]
-    assert span.attributes["skillwire.skill.name"] == "sum-up"
-    assert span.attributes["skillwire.execution.outcome"] == "completed"
 
 
 @pytest.mark.parametrize("trace_id", ["trace-9e8d7c6b", "0" * 32])
@@ -99,29 +126,22 @@ async def test_a_trace_of_another_form_is_an_attribute_and_a_failure_a_status(
     caller = await serving()
     executor.script = lambda _: failing()
     await caller.ended(await caller.invoke("sum-up", context={"trace_id": trace_id}))
-    await eventually_async(spans)  # a server that ends at once would leave out the outcome
+    span = (await spans())["execute sum-up"]
     await caller.application.shutdown()
-    (span,) = spans()
     assert span.attributes["skillwire.trace_id"] == trace_id
     assert span.parent is None
     assert span.status.status_code is trace.StatusCode.ERROR
-    assert span.status.description == "exception"
+    assert (span.status.description, span.attributes["error.type"]) == ("exception", "exception")
 
 
-async def test_a_trace_that_its_caller_does_not_record_is_not_recorded_here(tmp_path, serving, spans):
+async def test_a_trace_goes_to_the_worker_without_the_library_too(tmp_path, serving, executor, monkeypatch):
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace")
     write_action(tmp_path / "skills", "sum-up")
     caller = await serving()
-    await caller.ended(await caller.invoke("sum-up", context={"trace_id": f"00-{TRACE}-00f067aa0ba902b7-00"}))
-    await caller.application.shutdown()
-    assert spans() == ()
-
-
-async def test_without_the_library_nothing_is_told(tmp_path, serving, spans, monkeypatch):
-    monkeypatch.setattr(worker, "is_installed", False)
-    write_action(tmp_path / "skills", "sum-up")
-    caller = await serving()
-    assert (await caller.ended(await caller.invoke("sum-up"))).json()["status"] == "completed"
-    assert spans() == ()
+    traceparent = f"00-{TRACE}-{SPAN}-01"
+    await caller.ended(await caller.invoke("sum-up", fields={"traceparent": traceparent}))
+    await caller.ended(await caller.invoke("sum-up"))
+    assert [one.execution.trace_id for one in executor.attempts] == [traceparent, None]
 
 
 ACCEPTING = ExecutionSettings(concurrency=0, grant_all=True)

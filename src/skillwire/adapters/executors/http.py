@@ -39,7 +39,6 @@ from skillwire import limits
 from skillwire.adapters.executors.secrets import SecretMask
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
-from skillwire.executions.view import read_trace
 from skillwire.folder.executors import (
     BODILESS,
     Upstream,
@@ -56,6 +55,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
+from skillwire.wire.tracing import read_trace, send_traced
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
 _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
@@ -107,8 +107,9 @@ class HttpExecutor:
         except ValidationError as error:
             failure = Failure("upstream", error.message, code="VALIDATION_ERROR", details=dict(error.details))
             return Outcome(failure=failure)
+        trace = read_trace(attempt.execution.trace_id)
         try:
-            response = await self._driver.send(request)
+            response = await send_traced(self._driver.send, request, trace)
         except SkillwireError as error:
             self._log.warning("an upstream failed", skill=attempt.skill.name, code=error.code, reason=error.message)
             return Outcome(failure=_failure(error))
@@ -124,16 +125,11 @@ class HttpExecutor:
 def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -> HttpRequest:
     target = fill(upstream, attempt.inputs)
     headers = {"accept": _ACCEPT}
-    if upstream.method in _UNREPEATABLE:  # hashed as the span below
+    if upstream.method in _UNREPEATABLE:  # hashed: the execution's ID is a secret of its caller
         headers["idempotency-key"] = hashlib.sha256(f"repeat {attempt.execution.execution_id}".encode()).hexdigest()[
             :32
         ]
     headers |= {name.lower(): fill_secrets(value, secrets) for name, value in upstream.headers.items()}
-    trace = read_trace(attempt.execution.trace_id)
-    if trace is not None:  # the span is hashed: the execution's ID is a secret of its caller
-        name = f"{attempt.execution.execution_id} {attempt.execution.attempt}"
-        span = hashlib.sha256(name.encode()).hexdigest()[:16]
-        headers["traceparent"] = f"00-{trace.trace_id}-{span}-{int(trace.is_sampled):02x}"
     body = None
     if upstream.method not in BODILESS:
         is_form = upstream.body == "form"

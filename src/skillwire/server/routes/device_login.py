@@ -27,7 +27,7 @@ from skillwire.server.openapi import JSON
 from skillwire.server.problems import Problem, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes import registry_messages as messages
-from skillwire.server.routes.registry_requests import API, Method, answer, reads, request_id_of, row, tagged_answer
+from skillwire.server.routes.registry_requests import API, Method, answer, reads, row, tagged_answer
 from skillwire.server.routing import Answer, Operation, Route
 
 _FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]
@@ -116,7 +116,7 @@ class DeviceLoginRoutes:
         """Answer the token, or why there is none."""
         if asked.grant_type != _GRANT:
             return _refusal("unsupported_grant_type", f"the registry grants {_GRANT}")
-        found = await self._logins.poll(asked.client_id, asked.device_code, context.address, request_id_of(context))
+        found = await self._logins.poll(asked.client_id, asked.device_code, context.address, context.ids.request_id)
         if isinstance(found, str):
             return _refusal(found)
         token = found.token
@@ -125,7 +125,7 @@ class DeviceLoginRoutes:
 
     async def revoke(self, context: RequestContext, asked: messages.TokenRevocation) -> ASGIApp:
         """Revoke the token that the form shows; what is none is answered the same. Spec: RFC 7009 §2.2."""
-        await self._accounts.revoke_shown(asked.token, context.address, request_id_of(context))
+        await self._accounts.revoke_shown(asked.token, context.address, context.ids.request_id)
         return BytesResponse(200, b"", [])
 
 

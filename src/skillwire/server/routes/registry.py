@@ -50,7 +50,6 @@ from skillwire.server.routes.registry_requests import (
     read_page,
     read_request,
     reads,
-    request_id_of,
     row,
     tagged_answer,
 )
@@ -332,7 +331,7 @@ class AccountRoutes:
     async def set_up(self, context: RequestContext) -> ASGIApp:
         """Make the first operator."""
         asked = await read_request(context, messages.SetupRequest)
-        actor = Actor(asked.account, address=context.address, request_id=request_id_of(context))
+        actor = Actor(asked.account, address=context.address, request_id=context.ids.request_id)
         issued = await self._accounts.claim_first_operator(asked.code, actor)
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
-from uuid import uuid4
 
 import msgspec
 
@@ -40,7 +39,6 @@ _READS: Final = {"GET", "HEAD"}
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,3})\b")
 _LONGEST_WAIT: Final = 5
 _DIGITS: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
-_REQUEST_ID_LENGTH: Final = 64
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
 REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
 CHANGE_REFUSALS: Final = {**REFUSALS, "409": "RegistryConflict", "413": "RegistryTooLarge"}
@@ -100,7 +98,7 @@ def principal_of(context: RequestContext) -> Principal:
 
 def actor_of(context: RequestContext) -> Actor:
     """Return the caller as one who may change things."""
-    return actor_for(context.principal, context.address, request_id_of(context))
+    return actor_for(context.principal, context.address, context.ids.request_id)
 
 
 def publisher_of(context: RequestContext) -> Actor:
@@ -111,13 +109,6 @@ def publisher_of(context: RequestContext) -> Actor:
         message = "publishing needs the scope publish, which the token does not allow"
         raise TrustError("PERMISSION_DENIED", message, details={"scope": PUBLISH})
     return actor
-
-
-def request_id_of(context: RequestContext) -> str:
-    """Return the ``X-Request-Id`` of a request, which the audit log has; a new one where none is sent."""
-    request = context.fields(b"x-request-id").get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
-    made: str = context.scope.setdefault("skillwire.request_id", str(uuid4()))  # the same for all that the request does
-    return request if request and request.isprintable() else made
 
 
 async def read_request(context: RequestContext, kind: type[T]) -> T:

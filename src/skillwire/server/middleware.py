@@ -103,7 +103,11 @@ class RequestMiddleware:
         elif is_local and not is_own_name(context.fields(b"host").get(b"host", "localhost")):
             app = OTHER_HOST
         method = context.method if context.method in _METHODS else "_OTHER"
-        attributes = {"http.request.method": method, "url.scheme": scope.get("scheme", "http"), "url.path": _shown(context.path)}
+        attributes = {
+            "http.request.method": method,
+            "url.scheme": scope.get("scheme", "http"),
+            "url.path": _shown(context.path),
+        }
         if context.address:
             attributes["client.address"] = context.address
         with open_span(method, "server", context.ids.trace, attributes) as span:

@@ -58,14 +58,14 @@ class World:
         self.service = ExecutionService(self.ledger, settings=ExecutionSettings(), clock=clock)
         self.sender = WebhookSender(self.service, self.receivers, lambda: b"k" * 32)  # type: ignore[arg-type]  # it sends
 
-    async def accept(self, url):
-        new = make_execution(virtual_loop().moment().wall, webhook=url)
+    async def accept(self, url, trace_id=None):
+        new = make_execution(virtual_loop().moment().wall, webhook=url, trace_id=trace_id)
         await self.ledger.accept_all([NewExecution(new)])
         return new
 
-    async def end(self, url, output=b"{}", failure=None):
+    async def end(self, url, output=b"{}", failure=None, trace_id=None):
         """Let an execution with this callback end; return it."""
-        execution = await self.accept(url)
+        execution = await self.accept(url, trace_id)
         (claimed,) = await self.ledger.claim("w1", virtual_loop().moment(), NO_QUOTA)
         if failure:
             await self.service.fail(claim_of(claimed), failure)
@@ -110,6 +110,15 @@ async def test_a_failed_delivery_is_repeated_with_the_same_id_until_it_is_given_
     _, last = requests[-1]
     secret, now = world.sender.secret_of(execution), float(last.headers["webhook-timestamp"])
     assert verify_webhook(secret, last.headers, last.body, now=now)["type"] == "execution.completed"
+
+
+async def test_a_delivery_continues_the_trace_of_its_execution(world):
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+    await world.end("https://a.example/hook", trace_id=traceparent)
+    ((_, request),) = await sent(world)
+    assert request.headers["traceparent"].startswith(traceparent[:36])
+    await world.end("https://a.example/hook", trace_id="order 66")
+    assert "traceparent" not in (await sent(world))[-1][1].headers
 
 
 @pytest.mark.parametrize("answer", [200, 204, 410, TrustError("ADDRESS", "this address is not allowed")])

@@ -87,7 +87,9 @@ async def test_the_worker_continues_the_trace_of_the_request_that_was_accepted(t
     await caller.ended(accepted)
     found = await spans()
     await caller.application.shutdown()
-    request, sent, attempt = (found[one] for one in ("POST /skills/{skill}/executions", "accept sum-up", "execute sum-up"))
+    request, sent, attempt = (
+        found[one] for one in ("POST /skills/{skill}/executions", "accept sum-up", "execute sum-up")
+    )
     assert {f"{one.context.trace_id:032x}" for one in (request, sent, attempt)} == {TRACE}
     assert [f"{one.parent.span_id:016x}" for one in (request, sent, attempt)] == [
         SPAN,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The programs outside PyPI that tests run beside: nginx, a proxy, common archivers, npm for the peers in tests/interop,
+# The programs outside PyPI that tests run beside: nginx, HAProxy, a proxy, common archivers, npm for the peers in tests/interop,
 # a browser for the page, shells for the completion, a reader of man pages, the sandbox; and for the local network what
 # makes hosts on it, Avahi, and a reader of captures.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
@@ -11,6 +11,7 @@ say() { printf '%s\n' "test: $*" >&2; }
 missing=
 wants() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 wants nginx nginx
+wants haproxy haproxy
 wants zip zip
 wants unzip unzip
 wants bsdtar libarchive-tools

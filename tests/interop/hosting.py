@@ -68,9 +68,10 @@ class Serve:
         folder: of the skills.
         work: a folder of its own, which is made.
         arguments: more of serve's.
+        home: of its user, by default ``work``.
     """
 
-    def __init__(self, folder: Path, work: Path, *arguments: object) -> None:
+    def __init__(self, folder: Path, work: Path, *arguments: object, home: Path | None = None) -> None:
         self.folder = folder
         self._log = work / "log"
         work.mkdir()
@@ -78,7 +79,7 @@ class Serve:
             self._process = subprocess.Popen(
                 skillwire("serve", folder, "--port", "0", "--json", "--no-access-log", *arguments),
                 cwd=work,
-                env=environment(work),
+                env=environment(home or work),
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
@@ -95,6 +96,11 @@ class Serve:
 
     def __exit__(self, *_: object) -> None:
         _end(self._process)
+
+    def kill(self) -> None:
+        """End the server at once."""
+        self._process.kill()
+        self._process.wait(PATIENCE)
 
     def publish(self) -> None:
         """Wait until the server has seen that the folder changed."""

@@ -4,20 +4,15 @@ import gzip
 import json
 import re
 import signal
-import socket
-import ssl
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
-import trustme
-from tests.interop.hosting import Answer, Serve
-from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
+from tests.interop.fronts import Front
+from tests.interop.hosting import Serve
+from tests.interop.peers import find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples
-from tests.support.eventually import eventually
 from tests.support.invoking import write_action
 
 from skillwire.model.digest import Digest
@@ -25,23 +20,6 @@ from skillwire.model.digest import Digest
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "behind-nginx.md"
 INDEX = "/.well-known/agent-skills/index.json"
 WELL_KNOWN = "/.well-known/agent-skills/"
-FRAME = """
-worker_processes 1;
-daemon off;
-master_process off;
-pid {work}/nginx.pid;
-error_log {work}/error.log;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  client_body_temp_path {work}/body;
-  proxy_temp_path {work}/proxy;
-  fastcgi_temp_path {work}/fastcgi;
-  uwsgi_temp_path {work}/uwsgi;
-  scgi_temp_path {work}/scgi;
-  {block}
-}}
-"""
 
 
 def shown(title):
@@ -50,54 +28,12 @@ def shown(title):
     return box
 
 
-class Nginx:
-    """nginx with a box of the page; ``changes`` are written text → ours. A context manager."""
+def in_front():
+    return shown("nginx-servers.conf") + shown("nginx.conf")
 
-    def __init__(self, box, changes, work):
-        work.mkdir()
-        authority = trustme.CA()
-        self._context = ssl.create_default_context()
-        authority.configure_trust(self._context)
-        certificate = authority.issue_cert("skills.example.com")
-        certificate.private_key_and_cert_chain_pem.write_to_path(work / "both.pem")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        for written, ours in {
-            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
-            "/etc/ssl/skills.example.com.pem": str(work / "both.pem"),
-            "/etc/ssl/skills.example.com.key": str(work / "both.pem"),
-            **changes,
-        }.items():
-            assert written in box
-            box = box.replace(written, ours)
-        config = work / "nginx.conf"
-        config.write_text(FRAME.format(work=work, block=box))
-        command = [*find_peer("nginx"), "-p", str(work), "-c", str(config), "-e", str(work / "error.log")]
-        self._process = subprocess.Popen(command, env=environment(work), stderr=subprocess.DEVNULL)
-        eventually(lambda: (work / "nginx.pid").exists() or self._process.poll() is not None)
-        assert self._process.poll() is None, (work / "error.log").read_text()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.terminate()
-        self._process.wait(PATIENCE)
-
-    def get(self, path, *, method="GET", body=None, **fields):
-        """Make one request of skills.example.com; nothing is decoded."""
-        connection = HTTPSConnection("skills.example.com", self.port, timeout=PATIENCE, context=self._context)
-        plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
-        connection.sock = self._context.wrap_socket(plain, server_hostname="skills.example.com")
-        try:
-            named = {name.replace("_", "-"): value for name, value in fields.items()}
-            connection.request(method, path, body, headers={"Host": "skills.example.com", **named})
-            response = connection.getresponse()
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers, response.read())
-        finally:
-            connection.close()
+def backends(server):
+    return {f"127.0.0.1:{port}": server.url.removeprefix("http://") for port in (8001, 8002, 8003)}
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +52,8 @@ def proxied(skills, tmp_path_factory):
     [config] = re.findall(r"^```toml .*?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (work / "server.toml").write_text(config + "\n[rpc]\nrun_code = true\n")
     with Serve(skills, work / "serve", "--config", work / "server.toml") as server:
-        changes = {"127.0.0.1:8000": server.url.removeprefix("http://"), "/var/cache/nginx/skills": str(work / "cache")}
-        with Nginx(shown("/etc/nginx/conf.d/skills.conf"), changes, work / "nginx") as nginx:
+        changes = {**backends(server), "/var/cache/nginx-skills": str(work / "cache")}
+        with Front(in_front(), changes, work / "nginx") as nginx:
             yield nginx, server
 
 
@@ -130,7 +66,7 @@ def built(skills, tmp_path_factory):
     run(skillwire("build", skills, "-o", site, "--host-files", "nginx"), cwd=work, home=work)
     [command] = re.findall(r"^\$ (find .*)$", PAGE.read_text(), re.MULTILINE)
     run(["sh", "-c", command.replace("/srv/site", str(site))], cwd=work, home=work)
-    with Nginx(shown("/etc/nginx/conf.d/site.conf"), {"/srv/site": str(site)}, work / "nginx") as nginx:
+    with Front(shown("/etc/nginx/conf.d/site.conf"), {"/srv/site": str(site)}, work / "nginx") as nginx:
         yield nginx, site
 
 
@@ -227,9 +163,9 @@ def test_below_a_path_people_sign_in_and_skills_are_called(skills, tmp_path):
     find_peer("nginx")
     address = "https://skills.example.com/team"
     with Serve(skills, tmp_path / "serve", "--base-url", address) as server:
-        front, _, _ = shown("/etc/nginx/conf.d/skills.conf").partition("    location / {")
-        changes = {"127.0.0.1:8000": server.url.removeprefix("http://"), "/var/cache/nginx/skills": str(tmp_path / "c")}
-        with Nginx(f"{front}{shown('below /team/')}}}\n", changes, tmp_path / "nginx") as nginx:
+        front, _, _ = in_front().partition("    location / {")
+        changes = {**backends(server), "/var/cache/nginx-skills": str(tmp_path / "c")}
+        with Front(f"{front}{shown('below /team/')}}}\n", changes, tmp_path / "nginx") as nginx:
             entry = nginx.get("/team/executions", accept="text/html")
             assert (entry.status, entry.headers["location"]) == (303, "/team/login?next=%2Fexecutions")
             assert nginx.get(entry.headers["location"], accept="text/html").status == 200
@@ -245,4 +181,9 @@ def test_below_a_path_people_sign_in_and_skills_are_called(skills, tmp_path):
 
 def test_metrics_are_for_this_machine(proxied):
     assert proxied[0].get("/metrics").status == 200
-    assert re.search(r"metrics.*?allow 127\.0\.0\.1;\s*deny all;", shown("/etc/nginx/conf.d/skills.conf"), re.DOTALL)
+    assert re.search(r"metrics.*?allow 127\.0\.0\.1;\s*deny all;", in_front(), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["nginx-servers.conf", "nginx.conf"])
+def test_the_page_shows_the_file_of_the_checkout(name):
+    assert shown(name) == (PAGE.parents[2] / "deploy" / name).read_text()

@@ -3,21 +3,18 @@
 import json
 import shutil
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
 from tests.support.dht_node import NODE as NODE_LINE
 from tests.support.dht_node import port_in, running
-from tests.support.eventually import PATIENCE, eventually
+from tests.support.eventually import eventually
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.pages import boxes, check, examples, play
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "topics" / "dht.md"
-UNIT = PROJECT / "examples" / "dht" / "skillwire-dht.service"
 NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
 
 
@@ -72,19 +69,3 @@ def test_the_page_is_what_happens(tmp_path):
             home("consumer", "\n[discovery.trust]\nuseUnverified = true\n", node)
             follow("trusting consumer", consumer)
         follow("afterwards", consumer)
-
-
-def test_the_unit_of_the_how_to_is_the_file_that_systemd_accepts(tmp_path):
-    page = PROJECT / "docs" / "how-to" / "dht.md"
-    assert next(box.text for box in boxes(page) if box.title == UNIT.name) == UNIT.read_text()
-    if (verify := shutil.which("systemd-analyze")) is None:
-        pytest.skip("systemd is not installed")
-    # The command and the user exist on the operator's machine.
-    text = (
-        UNIT.read_text().replace("/opt/skillwire/bin/skillwire", sys.executable).replace("User=skillwire", "User=root")
-    )
-    unit = tmp_path / UNIT.name
-    unit.write_text(text)
-    done = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False, timeout=PATIENCE)
-    about = [line for line in done.stderr.splitlines() if UNIT.name in line]
-    assert (about, done.returncode) == ([], 0)

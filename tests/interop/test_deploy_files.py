@@ -8,6 +8,7 @@ import tomllib
 from ipaddress import ip_network
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from tests.interop.peers import find_peer, run
@@ -24,6 +25,12 @@ UNITS = {
 }
 #: What `systemd-analyze security` may say of each, in tenths: the worker makes namespaces and mounts.
 EXPOSURE = {"skillwire@.service": 25, "skillwire-worker.service": 60, "skillwire-dht.service": 25}
+
+
+def click_command(name):
+    command = cli.get_command(cli.make_context("skillwire", [], resilient_parsing=True), name)
+    assert command
+    return command
 
 
 def compose():
@@ -65,20 +72,19 @@ def test_the_command_line_is_one_of_ours(place, tmp_path, monkeypatch):
     shutil.copy(DEPLOY / "server.toml", tmp_path)
     arguments = [one.replace("/etc/skillwire", str(tmp_path)) for one in command_lines()[place]]
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
-    context = cli.make_context("skillwire", arguments)
-    name, command, rest = cli.resolve_command(context, [*context._protected_args, *context.args])
-    while hasattr(command, "commands"):
-        inner = command.make_context(name, rest, parent=context)
-        name, command, rest = command.resolve_command(inner, [*inner._protected_args, *inner.args])
-    assert command.make_context(name, rest, parent=context).params
+    name, *rest = arguments
+    command = click_command(name)
+    if isinstance(command, click.Group):
+        name, *rest = rest
+        command = command.commands[name]
+    assert command.make_context(name, rest).params
 
 
 def test_variables_are_those_of_the_command_line():
     text = "".join(path.read_text() for path in DEPLOY.rglob("*") if path.suffix != ".pem" and path.is_file())
-    parent = cli.make_context("skillwire", [], resilient_parsing=True)
-    known = {"SKILLWIRE_HOME", "SKILLWIRE_SERVE_STORE"}
+    known = {"SKILLWIRE_HOME", "SKILLWIRE_STORE"}  # of every command
     for name in ("serve", "worker"):
-        known |= {parameter.envvar for parameter in cli.get_command(parent, name).params}
+        known |= {parameter.envvar for parameter in click_command(name).params}
     assert {name.removesuffix("_FILE") for name in re.findall(r"\bSKILLWIRE_[A-Z_]+\b", text)} <= known
 
 
@@ -143,8 +149,11 @@ def test_the_image_builds_from_the_files_that_it_copies(tmp_path):
     pinned = [row for row in rows if row and not row.lstrip().startswith("#")]
     assert len(pinned) > 50
     assert all(re.fullmatch(r"[\w.-]+==\S+( ; .+)?", row) for row in pinned)
-    extras = set(re.search(r"'\.\[([\w,-]+)\]'", script)[1].split(","))
-    assert extras <= tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    [extras] = re.findall(r"'\.\[([\w,-]+)\]'", script)
+    assert (
+        set(extras.split(","))
+        <= tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"].keys()
+    )
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -157,7 +166,8 @@ def test_systemd_accepts_the_unit_and_rates_it_as_hardened(name, tmp_path):
         file.write_text(text)
         assert run([*analyze, "verify", "--man=no", str(file)], cwd=tmp_path, home=tmp_path) == ""
         said = run([*analyze, "security", "--offline=true", "--no-pager", str(file)], cwd=tmp_path, home=tmp_path)
-        assert float(re.search(r"Overall exposure level .*: ([\d.]+)", said)[1]) * 10 <= EXPOSURE[name]
+        [exposure] = re.findall(r"Overall exposure level .*: ([\d.]+)", said)
+        assert float(exposure) * 10 <= EXPOSURE[name]
 
 
 @pytest.mark.deep

@@ -1,8 +1,8 @@
 """Where a server, a worker or a command keeps what is durable: in the state directory, or in a shared database.
 
-:func:`open_stores` is the only reader of ``SKILLWIRE_STORE``. Without a URL everything is in the state directory, in
-one SQLite file with large contents beside it. With ``postgresql://`` any number of machines share one database, and
-only their server key is in a file, which has to be the same one everywhere.
+Only :func:`open_stores` reads ``SKILLWIRE_STORE`` and ``SKILLWIRE_STORE_FILE``. Without a URL everything is in the
+state directory, in one SQLite file with large contents beside it. With ``postgresql://`` any number of machines share
+one database, and only their server key is in a file, which has to be the same one everywhere.
 """
 
 from __future__ import annotations
@@ -39,9 +39,14 @@ _SHARED: Final = ("postgresql://", "postgres://")
 def open_stores(url: str = "") -> Stores:
     """Return the stores at ``url``, by default those of ``SKILLWIRE_STORE`` or of the state directory.
 
-    There is one object for each in this process. Raises UsageError for a URL of another kind.
+    ``SKILLWIRE_STORE_FILE`` names a file with the URL, for containers. There is one object for each URL in this
+    process. Raises UsageError for a URL of another kind, StorageError for a file that cannot be read.
     """
-    return _stores(state_directory(), url or os.environ.get("SKILLWIRE_STORE", ""))
+    url = url or os.environ.get("SKILLWIRE_STORE", "")
+    if not url and (file := os.environ.get("SKILLWIRE_STORE_FILE")):
+        with storage_errors(Path(file)):
+            url = Path(file).read_text().strip()
+    return _stores(state_directory(), url)
 
 
 @cache

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, ServeSetting
+
+_PASSWORD: Final = re.compile(r"(://[^@/]*:|[?&]password=)[^@&]*")
 
 
 class _Settings(CommandGroup):
@@ -156,7 +159,9 @@ def serve(*, output: Output, arguments: tuple[str, ...]) -> None:
                 place = str(parameter.envvar)
             elif source is ParameterSource.DEFAULT_MAP:
                 place = _place(toml_place(text, ("serve", keys[name]), file))
-            rows.append({"setting": f"serve.{keys.get(name, name)}", "value": context.params[name], "from": place})
+            value = context.params[name]
+            value = _PASSWORD.sub(r"\1...", value) if name == "store" else value
+            rows.append({"setting": f"serve.{keys.get(name, name)}", "value": value, "from": place})
     for table, content in tables.items():
         for key, value in content.items() if table != "serve" else ():
             rows.append(

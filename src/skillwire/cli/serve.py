@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import threading
 from contextlib import ExitStack
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.adapters.files.atomic import storage_errors
 from skillwire.cli.lan_options import (
     announced_at,
     exposure_warning,
@@ -107,10 +105,7 @@ _STORE: Final = "PostgreSQL database that servers share, such as postgresql://HO
 
 
 class _ServerCommand(click.Command):
-    """A command with an environment variable for each parameter: ``prefix`` and its name.
-
-    The variable's name and ``_FILE`` names a file with the value, for secrets that a container gets as files.
-    """
+    """A command with an environment variable for each parameter: ``prefix`` and its name."""
 
     def __init__(self, *arguments: Any, prefix: str, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -120,24 +115,13 @@ class _ServerCommand(click.Command):
             if isinstance(parameter, click.Option):
                 parameter.show_envvar = True
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments after the files that the environment names."""
-        files = {parameter.name: os.environ.get(f"{parameter.envvar}_FILE") for parameter in self.params}
-        ctx.default_map = {name: _read_value(path) for name, path in files.items() if path}
-        return super().parse_args(ctx, args)
-
-
-def _read_value(path: str) -> str:
-    with storage_errors(Path(path)):
-        return Path(path).read_text().strip()
-
 
 def _read_serve_table(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
     """Take the options that the table ``[serve]`` of the file at ``path`` sets as defaults."""
     if path is not None and not context.resilient_parsing:
         from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # --help does without
 
-        context.default_map = {**load_configuration(Path(path)).serve, **(context.default_map or {})}
+        context.default_map = dict(load_configuration(Path(path)).serve)
     return path
 
 

@@ -161,5 +161,8 @@ def test_the_settings_of_a_server_are_shown_with_their_sources(tmp_path, monkeyp
     assert rows["serve.lan"] == {"value": True, "from": "option"}
     assert rows["serve.publisher"] == {"value": "local", "from": "default"}
     assert rows["rpc.blob_hours"] == {"value": 2, "from": "server.toml:5"}
+    monkeypatch.setenv("SKILLWIRE_SERVE_STORE", "postgresql://me:sec/ret@host/name?password=secret&a=b")
     assert run(["config", "serve", "--port", "7"]) == 0
-    assert ["serve.port", "7", "option"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["serve.port", "7", "option"] in shown
+    assert ["serve.store", "postgresql://me:...@host/name?password=...&a=b", "SKILLWIRE_SERVE_STORE"] in shown

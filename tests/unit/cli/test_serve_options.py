@@ -3,7 +3,7 @@
 import pytest
 
 from skillwire.cli.main import cli
-from skillwire.errors import StorageError, UsageError
+from skillwire.errors import UsageError
 
 FILE = '[serve]\nfolders = ["skills"]\nhost = "192.0.2.1"\nport = 1\nlog_format = "json"\npoll_seconds = 3\n'
 
@@ -49,17 +49,6 @@ def test_an_empty_variable_sets_nothing(parameters, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_SERVE_PORT", "")
     monkeypatch.setenv("SKILLWIRE_SERVE_LAN", "")
     assert (parameters("serve")["port"], parameters("serve")["lan"]) == (1, False)
-
-
-def test_a_variable_can_name_the_file_of_a_value(parameters, tmp_path, monkeypatch):
-    (tmp_path / "port").write_text("4\n")
-    monkeypatch.setenv("SKILLWIRE_SERVE_PORT_FILE", str(tmp_path / "port"))
-    assert parameters("serve")["port"] == 4
-    monkeypatch.setenv("SKILLWIRE_SERVE_PORT", "5")
-    assert parameters("serve")["port"] == 5
-    monkeypatch.setenv("SKILLWIRE_SERVE_HOST_FILE", str(tmp_path / "absent"))
-    with pytest.raises(StorageError):
-        parameters("serve")
 
 
 def test_a_wrong_file_is_an_error_of_the_command(parameters, tmp_path):

@@ -12,6 +12,7 @@ from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.executions.accept import queue_position
@@ -34,7 +35,7 @@ _PAGE: Final = 1_000
 def open_ledger(folder: Path) -> SqlLedger:
     """Return the ledger in ``folder``, as servers and workers open it."""
     database = AsyncDatabase(Database(folder / "skillwire.db"))
-    return SqlLedger(database, FileBlobs(folder / "outputs", durable=True))
+    return SqlLedger(database, FileOutputs(FileBlobs(folder / "outputs", durable=True)))
 
 
 def make_execution(number: int, *, is_repeatable: bool = True, max_attempts: int = 3) -> Execution:

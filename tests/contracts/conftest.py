@@ -1,7 +1,7 @@
 """Each port's contract is tested with every adapter that fills it."""
 
 import pytest
-from tests.support.executions import MemoryOffice, Office
+from tests.support.executions import MemoryOffice, Office, PostgresOffice
 from tests.support.opened import Blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
@@ -9,10 +9,11 @@ from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 
 
-@pytest.fixture(params=[MemoryOffice, Office], ids=["memory", "sqlite"])
+@pytest.fixture(params=[MemoryOffice, Office, PostgresOffice], ids=["memory", "sqlite", "postgres"])
 def office(request, tmp_path):
     """Return an execution ledger and its clock."""
-    made = request.param(tmp_path)
+    is_shared = request.param is PostgresOffice
+    made = request.param(request.getfixturevalue("postgres_url") if is_shared else tmp_path)
     yield made
     made.close()
 

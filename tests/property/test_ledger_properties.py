@@ -29,6 +29,7 @@ from tests.support.opened import BlockingLedger
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.executions.accept import queue_position
@@ -135,7 +136,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def open(self):
         database = AsyncDatabase(Database(self.folder / "skillwire.db"))
-        return BlockingLedger(SqlLedger(database, FileBlobs(self.folder / "outputs"), chance=lambda: 0.5))
+        return BlockingLedger(SqlLedger(database, FileOutputs(FileBlobs(self.folder / "outputs")), chance=lambda: 0.5))
 
     @property
     def now(self) -> Moment:

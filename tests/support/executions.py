@@ -1,5 +1,6 @@
 """Made-up executions, a ledger of them, and two clocks that a test sets."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -8,7 +9,9 @@ from tests.support.memory_ledger import MemoryLedger
 from tests.support.opened import BlockingLedger
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs, RowOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.executions.accept import queue_position
@@ -17,6 +20,8 @@ from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, 
 #: When the clock of a test begins, in seconds since the epoch.
 BEGIN = 1_000_000.0
 TIMEOUT = 300.0
+#: How many processes a test has at most, where each has connections of its own.
+PROCESSES = 9
 #: As many as there are.
 NO_QUOTA = Quota(per_caller=1_000, per_skill=1_000)
 PASSING = Failure("upstream", "The API was busy", is_passing=True)
@@ -90,7 +95,7 @@ class Office:
         return self.open(Database(self.database.path))
 
     def open(self, database):
-        ledger = SqlLedger(AsyncDatabase(database), self.outputs, chance=lambda: self.chance)
+        ledger = SqlLedger(AsyncDatabase(database), FileOutputs(self.outputs), chance=lambda: self.chance)
         return BlockingLedger(ledger)
 
     def close(self):
@@ -126,6 +131,27 @@ class Office:
     def blobs(self):
         """Return the names of the files in the folder of outputs."""
         return sorted(path.name for path in self.outputs.directory.glob("??/*"))
+
+
+@dataclass
+class PostgresOffice(Office):
+    """The same with the database at the address that is its folder."""
+
+    def __post_init__(self):
+        self._ledgers: deque[BlockingLedger] = deque()
+        self.ledger = self.another()
+
+    def another(self):
+        """Return a ledger of one of a few other processes."""
+        if len(self._ledgers) < PROCESSES:
+            database = PostgresDatabase(str(self.folder), connections=4)
+            self._ledgers.append(BlockingLedger(SqlLedger(database, RowOutputs(database), chance=lambda: self.chance)))
+        self._ledgers.rotate()
+        return self._ledgers[0]
+
+    def close(self):
+        for ledger in self._ledgers:
+            ledger.close()
 
 
 @dataclass

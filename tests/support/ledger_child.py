@@ -13,6 +13,7 @@ from typing import Any
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
@@ -27,7 +28,7 @@ QUOTA = Quota(per_caller=10_000, per_skill=10_000)
 def main() -> None:
     folder = Path(sys.argv[1])
     database = AsyncDatabase(Database(folder / "skillwire.db"))
-    ledger = BlockingLedger(SqlLedger(database, FileBlobs(folder / "outputs", durable=True)))
+    ledger = BlockingLedger(SqlLedger(database, FileOutputs(FileBlobs(folder / "outputs", durable=True))))
     ledger.count()
     say("ready")
     order = json.loads(sys.stdin.readline())

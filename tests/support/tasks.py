@@ -9,6 +9,7 @@ from tests.support.opened import BlockingLedger, open_ledger
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 
@@ -26,7 +27,7 @@ ANSWER = {
 
 def open_at(state):
     database = AsyncDatabase(Database(state / "skillwire.db"))
-    return BlockingLedger(SqlLedger(database, FileBlobs(state / "outputs")))
+    return BlockingLedger(SqlLedger(database, FileOutputs(FileBlobs(state / "outputs"))))
 
 
 def add_task(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
+from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.run_blobs import SqlRunBlobs
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
@@ -123,7 +124,7 @@ class Stores:
     @cached_property
     def ledger(self) -> SqlLedger:
         """The executions."""
-        return SqlLedger(self.database, FileBlobs(self._state / "outputs", durable=True))
+        return SqlLedger(self.database, FileOutputs(FileBlobs(self._state / "outputs", durable=True)))
 
     def run_blobs(self, settings: RunSettings) -> SqlRunBlobs:
         """Return the blobs of runs."""

@@ -204,6 +204,12 @@ class FileBlobWriting:
             os.fchmod(self._open, _RUN_FILE_MODE)
             os.fsync(self._open)
 
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Yield what was written. Raises StorageError (``STORAGE``)."""
+        with storage_errors(self._path), self._path.open("rb") as file:
+            while piece := file.read(size):
+                yield piece
+
     def move(self, place: Path) -> None:
         """Move the blob to ``place``. Raises StorageError (``STORAGE``)."""
         with storage_errors(place):

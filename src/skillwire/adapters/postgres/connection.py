@@ -44,6 +44,14 @@ LOST: Final = (
 FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
+#: Errors of a transaction that another one stood in the way of.
+PASSING: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,  # another server changed the schema
+)
+
+
 @cache
 def translate(statement: str) -> str:
     """Return a statement of the stores as PostgreSQL has it."""
@@ -66,13 +74,16 @@ class PostgresConnection:
     """Fills :class:`skillwire.adapters.sql.connection.Connection`."""
 
     locked: Final = " FOR UPDATE"
+    skip_locked: Final = " FOR UPDATE SKIP LOCKED"
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: asyncpg.Connection, hosts: Hosts) -> None:
         self._connection = connection
+        self._hosts = hosts
+        self._is_over = False
 
     @property
     def is_usable(self) -> bool:
-        return not self._connection.is_closed()
+        return not (self._is_over or self._connection.is_closed())
 
     async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
         return [tuple(record) for record in await self._connection.fetch(await self._begin(query), *values)]
@@ -100,9 +111,12 @@ class PostgresConnection:
         await self._connection.execute("SAVEPOINT part")
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            self._is_over |= isinstance(error, (*LOST, *PASSING))
             if self.is_usable:
                 await self._connection.execute("ROLLBACK TO part; RELEASE part")
+                if isinstance(error, asyncpg.PostgresError):
+                    raise self._hosts.error(error) from error
             raise
         await self._connection.execute("RELEASE part")
 
@@ -115,8 +129,8 @@ class ReadConnection(PostgresConnection):
 
     _followed: Final[set[str]] = set()
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: asyncpg.Connection, hosts: Hosts) -> None:
+        super().__init__(connection, hosts)
         self._first = ""
         self._has_begun = False
 

@@ -27,6 +27,7 @@ from skillwire import limits
 from skillwire.adapters.postgres.connection import (
     FAILED,
     LOST,
+    PASSING,
     Hosts,
     Pool,
     PostgresConnection,
@@ -43,11 +44,6 @@ T = TypeVar("T")
 _GROUP: Final = 256
 #: How often a transaction is tried that another one stood in the way of.
 _TRIES: Final = 5
-_PASSING: Final = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.InvalidCachedStatementError,  # another server changed the schema
-)
 _CHANNEL: Final = "skillwire"
 #: Seconds in which the writes of a server become one notification.
 _DEBOUNCE: Final = 0.02
@@ -116,7 +112,7 @@ class PostgresDatabase:
         loop = await self._opened()
         while True:
             async with loop.pool.connection() as connection:
-                reading = ReadConnection(connection)
+                reading = ReadConnection(connection, self._hosts)
                 try:
                     return await call(reading)
                 except SecondQuery:
@@ -243,7 +239,7 @@ class PostgresDatabase:
             async with loop.pool.connection() as connection:
                 try:
                     return await self._commit(connection, turn, writes, are_parts=are_parts)
-                except _PASSING:
+                except PASSING:
                     tries += 1
                     if tries == _TRIES:
                         raise
@@ -269,16 +265,14 @@ class PostgresDatabase:
         return results
 
     async def _do(self, connection: asyncpg.Connection, write: _Write, *, is_part: bool) -> Any:
-        transaction = PostgresConnection(connection)
+        transaction = PostgresConnection(connection, self._hosts)
         if not is_part:
             return await write.call(transaction)
         try:
             async with transaction.part():
                 return await write.call(transaction)
-        except (*LOST, *_PASSING):
+        except (*LOST, *PASSING):
             raise
-        except asyncpg.PostgresError as error:
-            return self._hosts.error(error)
         except Exception as error:  # noqa: BLE001  # its caller gets it
             return error
 

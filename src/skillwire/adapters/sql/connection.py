@@ -29,6 +29,10 @@ class Connection(Protocol):
         """What ends a query whose rows stay as they are until the transaction ends, such as `` FOR UPDATE``."""
 
     @property
+    def skip_locked(self) -> str:
+        """The same for a query that leaves out the rows which another transaction keeps, instead of waiting."""
+
+    @property
     def is_usable(self) -> bool:
         """Whether the transaction still stands. A full disk and a lost connection have undone all of it."""
 

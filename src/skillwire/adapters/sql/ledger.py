@@ -1,41 +1,50 @@
-"""The execution ledger in SQLite.
+"""The execution ledger in a database.
 
-Each change reads what decides about an execution, asks the state table, and writes, in one immediate transaction, so
-only one process updates an execution at a time. All changes go through the database's writer thread, which commits
-what comes together with ``synchronous = FULL``: what was accepted survives a crash of the process, of the machine and
-of the power.
+Each change locks the row of an execution, reads what decides about it, asks the state table, and writes, in one
+transaction, so only one server updates an execution at a time. A change of several executions leaves out those that
+another transaction has locked, and claims have one turn in all servers: quotas hold exactly, and no server waits for
+another one that waits for it. What was accepted survives a crash of the process, of the machine and of the power.
 
-Outputs too large for a row are blobs in a folder beside the database. They are written and removed while the
-transaction holds the database, so no blob goes that a row needs.
+A claim is fenced by the number of the attempt, which rises with each claim: a worker that was thought dead writes
+nothing, even if the execution was claimed again under the same name.
+
+The lease of a claim is its own until its worker first renews it. From then on it ends with the lease of the worker, so
+renewing any number of leases writes one row.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from skillwire import limits
-from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
 from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING, Queue
 from skillwire.adapters.sql.ledger_rows import (
+    NAMED,
+    NOTHING,
     SELECT,
+    SELECT_STATE,
     STATE,
-    apply_transition,
+    Step,
+    apply_step,
+    apply_steps,
+    claimed_by,
     claimed_state,
     encode_json,
     find,
     insert,
     read_execution,
     read_state,
+    state_in,
     state_of,
 )
 from skillwire.adapters.sql.ledger_search import count, search, statistics, tasks
+from skillwire.adapters.sql.outputs import Outputs
 from skillwire.adapters.sql.run_blobs import hold_blobs
 from skillwire.executions.states import (
     CANCELLED,
@@ -78,12 +87,21 @@ _CALLERS: Final = (
     f"INDEXED BY executions_held WHERE {CLAIMED} AND executor <> 'human'",
 )
 _LATE: Final = (
-    f"SELECT execution_id, worker, attempt, timeout FROM executions WHERE {_OPEN}"  # noqa: S608  # a constant
+    f"SELECT execution_id, timeout, {STATE} FROM executions WHERE {_OPEN}"  # noqa: S608  # constants
     " AND deadline <= ? AND (lease_until IS NULL OR deadline <= ?)"
 )
+#: Claims whose leases end with those of their workers.
+_KEPT: Final = f"{CLAIMED} AND lease_boot IS NULL AND lease_until = 0"
+_HELD: Final = f"SELECT execution_id, {STATE} FROM executions"  # noqa: S608  # constants
+#: Claims whose own lease is over, and those whose worker's is.
 _LOST: Final = (
-    f"SELECT execution_id, {STATE} FROM executions"  # noqa: S608  # constants
-    f" WHERE {CLAIMED} AND lease_until IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)"
+    f"{_HELD} WHERE {CLAIMED} AND lease_boot IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)",
+    f"{_HELD} WHERE {_KEPT} AND worker IN (SELECT worker FROM worker_leases WHERE boot <> ? OR ends < ?)",  # noqa: S608  # constants
+)
+#: What no claim ends with any more.
+_END_LEASES: Final = (
+    "DELETE FROM worker_leases WHERE (boot <> ? OR ends < ?)"  # noqa: S608  # constants
+    f" AND NOT EXISTS (SELECT 1 FROM executions WHERE {_KEPT} AND executions.worker = worker_leases.worker)"
 )
 _DUE: Final = "SELECT execution_id FROM executions WHERE queue = ? AND callback_at <= ?"
 
@@ -91,7 +109,7 @@ _DUE: Final = "SELECT execution_id FROM executions WHERE queue = ? AND callback_
 class SqlLedger(Store):
     """Fills :class:`skillwire.ports.ExecutionLedger`; ``chance`` (0 to 1) is the jitter of retries."""
 
-    def __init__(self, database: Database, outputs: FileBlobs, *, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, database: Database, outputs: Outputs, *, chance: Callable[[], float] = random.random) -> None:
         super().__init__(database)
         self._outputs = outputs
         self._chance = chance
@@ -118,15 +136,15 @@ class SqlLedger(Store):
     async def _accept(self, connection: Connection, new: NewExecution) -> Accepted | Exception:
         try:
             async with connection.part():
-                if new.key is not None:
-                    query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
-                    used = await connection.row(query, (new.key.caller, new.key.key))
-                    if used and (earlier := await find(connection, used[1])) is not None:
-                        return Accepted(earlier, "repeated" if used[0] == new.key.body else "another")
-                await insert(connection, [new.execution])
-                if new.key is not None:
+                if new.key is not None:  # of several servers with one key, the others wait here for the first
+                    put = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
                     row = (new.key.caller, new.key.key, new.key.body, new.execution.execution_id)
-                    await connection.run("INSERT INTO idempotency_keys VALUES (?, ?, ?, ?)", row)
+                    if (await connection.run(put, row)) == 0:
+                        query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
+                        used = await connection.row(query, row[:2])
+                        if used and (earlier := await find(connection, used[1])) is not None:
+                            return Accepted(earlier, "repeated" if used[0] == new.key.body else "another")
+                await insert(connection, [new.execution])
                 if new.hold is not None:
                     await hold_blobs(connection, new.hold)
                 versions = [(str(skill.artifact.digest), pack_skill(skill)) for skill in new.skills]
@@ -150,12 +168,12 @@ class SqlLedger(Store):
     async def output(self, execution: Execution) -> bytes | None:
         if execution.output_blob is None or execution.output_forgotten:
             return execution.output
-        return await asyncio.to_thread(self._outputs.read, Digest(execution.output_blob))
+        return await self._outputs.read(Digest(execution.output_blob))
 
     async def output_file(self, execution: Execution) -> Path | None:
         if execution.output_blob is None or execution.output_forgotten:
             return None
-        return await asyncio.to_thread(self._outputs.path, Digest(execution.output_blob))
+        return await self._outputs.path(Digest(execution.output_blob))
 
     @reads
     async def find_skill(self, connection: Connection, digest: str) -> Skill | None:
@@ -189,15 +207,24 @@ class SqlLedger(Store):
     async def tasks(self, connection: Connection, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
         return await tasks(connection, worker, whose, limit)
 
-    @writes
-    async def claim(
-        self, connection: Connection, worker: str, now: Moment, quota: Quota, *, limit: int = 1
+    async def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
+        call = partial(self._claim, worker=worker, now=now, quota=quota, limit=limit)
+        return await self._database.write(call, "claims")
+
+    async def _claim(
+        self, connection: Connection, worker: str, now: Moment, quota: Quota, limit: int
     ) -> Sequence[Execution]:
         chosen = await self._queue.choose(connection, now, quota, limit)
-        lease = (now.steady + quota.lease, now.boot)
-        for execution_id in chosen:
-            await apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker, lease=lease)
-        return [found for name in chosen if (found := await find(connection, name)) is not None]
+        query = f"{SELECT_STATE} WHERE {NAMED} AND {WAITING}{connection.skip_locked}"
+        rows = await connection.rows(query, (encode_json(chosen),)) if chosen else ()
+        found = {row[0]: (read_execution(row[:-1]), row[-1]) for row in rows}
+        claimed, steps = [], []
+        step = Step("claim", worker, worker, lease=(now.steady + quota.lease, now.boot))
+        for execution, losses in [found[name] for name in chosen if name in found]:
+            steps.append((execution.execution_id, state_in(execution, losses), step))
+            claimed.append(claimed_by(execution, step, now))
+        await apply_steps(connection, steps, now)
+        return claimed
 
     @writes
     async def claim_task(self, connection: Connection, execution_id: str, worker: str, now: Moment) -> Execution | None:
@@ -207,22 +234,49 @@ class SqlLedger(Store):
         query = "SELECT 1 FROM executions WHERE execution_id = ? AND executor = 'human'"
         if (await connection.row(query, (execution_id,))) is None:
             return None
-        await apply_transition(connection, execution_id, "claim", now, worker=worker, by=worker)
+        await apply_step(connection, execution_id, state, Step("claim", worker, worker), now)
         return await find(connection, execution_id)
 
+    async def release(self, claim: Claim, now: Moment) -> bool:
+        return await self._end(claim, Step("release", claim.worker), now)
+
     @writes
-    async def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
-        return (await claimed_state(connection, claim)) is not None and (
-            await apply_transition(connection, claim.execution_id, "release", now, by=claim.worker)
-        )
+    async def _end(self, connection: Connection, claim: Claim, step: Step, now: Moment) -> bool:
+        state = await claimed_state(connection, claim)
+        return await apply_step(connection, claim.execution_id, state, step, now)
 
     @writes
     async def renew(
         self, connection: Connection, claims: Collection[Claim], now: Moment, lease: float
     ) -> Collection[Claim]:
-        which = f"execution_id = ? AND worker = ? AND attempt = ? AND {CLAIMED}"
-        query = f"UPDATE executions SET lease_until = ?, lease_boot = ? WHERE {which}"  # noqa: S608  # a constant
-        return [claim for claim in claims if (await connection.run(query, (now.steady + lease, now.boot, *claim))) == 0]
+        over: set[Claim] = set()
+        for worker in sorted({claim.worker for claim in claims}):
+            over |= await self._renew(connection, worker, {one for one in claims if one.worker == worker}, now, lease)
+        return [claim for claim in claims if claim in over]
+
+    @staticmethod
+    async def _renew(connection: Connection, worker: str, claims: set[Claim], now: Moment, lease: float) -> set[Claim]:
+        query = "SELECT ends FROM worker_leases WHERE worker = ? AND boot = ?"
+        earlier = await connection.value(query, (worker, now.boot))
+        put = (
+            "INSERT INTO worker_leases VALUES (?, ?, ?)"
+            " ON CONFLICT (worker) DO UPDATE SET boot = excluded.boot, ends = excluded.ends"
+        )
+        await connection.run(put, (worker, now.boot, now.steady + lease))
+        query = f"SELECT execution_id, attempt FROM executions INDEXED BY executions_held WHERE {_KEPT} AND worker = ?"  # noqa: S608  # constants
+        kept = {Claim(name, worker, attempt) for name, attempt in await connection.rows(query, (worker,))}
+        for claim in kept - claims:  # it is not renewed, and keeps what it had
+            which = f"execution_id = ? AND attempt = ? AND {_KEPT}"
+            query = f"UPDATE executions SET lease_until = ?, lease_boot = ? WHERE {which}"  # noqa: S608  # constants
+            await connection.run(query, (earlier or 0.0, now.boot, claim.execution_id, claim.attempt))
+        new = claims - kept
+        query = (
+            f"UPDATE executions SET lease_until = 0, lease_boot = NULL WHERE {NAMED} AND {CLAIMED} AND worker = ?"  # noqa: S608  # constants
+            " AND execution_id || ' ' || attempt IN (SELECT value FROM json_each(?)) RETURNING execution_id, attempt"
+        )
+        names = encode_json([one.execution_id for one in new]), encode_json([f"{one[0]} {one[2]}" for one in new])
+        rows = await connection.rows(query, (names[0], worker, names[1])) if new else ()
+        return new - {Claim(name, worker, attempt) for name, attempt in rows}
 
     @writes
     async def complete(
@@ -235,15 +289,18 @@ class SqlLedger(Store):
         log: str = "",
         blobs: Sequence[OutputBlob] = (),
     ) -> bool:
-        if (await claimed_state(connection, claim)) is None:
+        state = await claimed_state(connection, claim)
+        if state is None:
             return False
         is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
-        kept = (None, str(self._outputs.put(output))) if is_large else (output, None)
-        query = "UPDATE executions SET output = ?, output_blob = ?, log = ?, blobs = ? WHERE execution_id = ?"
-        await connection.run(
-            query, (*kept, log or None, encode_json(list(blobs)) if blobs else None, claim.execution_id)
-        )
-        return await apply_transition(connection, claim.execution_id, "complete", now, by=claim.worker)
+        also = {
+            "output": None if is_large else output,
+            "output_blob": str(await self._outputs.put(connection, output)) if is_large else None,
+            "log": log or None,
+            "blobs": encode_json(list(blobs)) if blobs else None,
+        }
+        step = Step("complete", claim.worker, also=also)
+        return await apply_step(connection, claim.execution_id, state, step, now)
 
     @writes
     async def fail(self, connection: Connection, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
@@ -257,22 +314,14 @@ class SqlLedger(Store):
             query = "SELECT timeout FROM executions WHERE execution_id = ?"
             late = timed_out(claim.execution_id, await connection.value(query, (claim.execution_id,)))
             failure = late._replace(details={**failure.details, **late.details})  # such as the worker's log
-        if log:
-            query = "UPDATE executions SET log = ? WHERE execution_id = ?"
-            await connection.run(query, (log, claim.execution_id))
-        return await apply_transition(
-            connection,
-            claim.execution_id,
-            what,
-            now,
-            by=claim.worker,
-            not_before=not_before,
-            failure=failure,
-        )
+        also = {"log": log} if log else NOTHING
+        step = Step(what, claim.worker, not_before=not_before, failure=failure, also=also)
+        return await apply_step(connection, claim.execution_id, state, step, now)
 
     @writes
     async def cancel(self, connection: Connection, execution_id: str, by: str, now: Moment) -> Execution | None:
-        await apply_transition(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
+        step = Step("cancel", by, failure=CANCELLED)
+        await apply_step(connection, execution_id, await state_of(connection, execution_id), step, now)
         return await find(connection, execution_id)
 
     # --- what servers do now and then; mostly there is nothing to do, which a read finds out without a lock
@@ -285,32 +334,37 @@ class SqlLedger(Store):
         times = now.wall, now.wall - limits.EXECUTION_END_SECONDS
 
         async def expire(connection: Connection) -> Sequence[str]:
-            late = await connection.rows(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH + len(held)))
-            return [
-                execution_id
-                for execution_id, worker, attempt, timeout in late
-                if Claim(execution_id, worker, attempt) not in held
-                and (
-                    await apply_transition(
-                        connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout)
-                    )
-                )
+            query = f"{_LATE} LIMIT ?{connection.skip_locked}"
+            late = await connection.rows(query, (*times, EXPIRED_PER_BATCH + len(held)))
+            found = [(name, timeout, read_state(rest)) for name, timeout, *rest in late]
+            steps = [
+                (name, state, Step("expire", failure=timed_out(name, timeout)))
+                for name, timeout, state in found
+                if Claim(name, state.worker or "", state.attempt) not in held
             ]
+            return await apply_steps(connection, steps, now)
 
         return await self._database.write(expire) if await self._is_any(_LATE, times) else ()
 
     async def recover(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
-        async def recover(connection: Connection) -> Sequence[str]:
-            most = EXPIRED_PER_BATCH + len(held)
-            lost = await connection.rows(f"{_LOST} LIMIT ?", (now.boot, now.steady, most))
-            return [
-                execution_id
-                for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
-                if Claim(execution_id, state.worker or "", state.attempt) not in held
-                and (await apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state)))
-            ]
+        times = now.boot, now.steady
 
-        return await self._database.write(recover) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
+        async def recover(connection: Connection) -> Sequence[str]:
+            lost: list[tuple[Any, ...]] = []
+            for query in _LOST:
+                values = (*times, EXPIRED_PER_BATCH + len(held))
+                lost += await connection.rows(f"{query} LIMIT ?{connection.skip_locked}", values)
+            found = [(name, read_state(rest)) for name, *rest in lost]
+            steps = [
+                (name, state, Step(after_loss(state), failure=loss_of(state)))
+                for name, state in found
+                if Claim(name, state.worker or "", state.attempt) not in held
+            ]
+            await connection.run(_END_LEASES, times)
+            return await apply_steps(connection, steps[:EXPIRED_PER_BATCH], now)
+
+        is_any = [await self._is_any(query, times) for query in _LOST]
+        return await self._database.write(recover) if any(is_any) else ()
 
     async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
         return await self._due_callbacks(now, limit, queue) if await self._is_any(_DUE, (queue, now.wall)) else ()
@@ -318,7 +372,10 @@ class SqlLedger(Store):
     @writes
     async def _due_callbacks(self, connection: Connection, now: Moment, limit: int, queue: str) -> Sequence[Execution]:
         due = [
-            row[0] for row in await connection.rows(f"{_DUE} ORDER BY callback_at LIMIT ?", (queue, now.wall, limit))
+            row[0]
+            for row in await connection.rows(
+                f"{_DUE} ORDER BY callback_at LIMIT ?{connection.skip_locked}", (queue, now.wall, limit)
+            )
         ]
         taken = "UPDATE executions SET callback_at = ?, callbacks = callbacks + 1 WHERE execution_id = ?"
         await connection.run_many(taken, [(now.wall + CALLBACK_SECONDS, execution_id) for execution_id in due])
@@ -337,17 +394,7 @@ class SqlLedger(Store):
         return number + (await forget_rows(connection, now.wall - rows, self._outputs))
 
     async def remove_orphaned_outputs(self) -> int:
-        async def find_strays(connection: Connection) -> list[Path]:
-            return [file for file, digest in self._outputs.files() if not (await is_needed(connection, digest))]
-
-        async def remove(file: Path, connection: Connection) -> bool:  # outputs are written in a transaction, too
-            if await is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
-                return False
-            file.unlink(missing_ok=True)  # noqa: ASYNC240  # in the thread that writes
-            return True
-
-        strays = await self._database.read(find_strays)
-        return sum([await self._database.write(partial(remove, file)) for file in strays])
+        return await self._outputs.remove_orphans(self._database, is_needed)
 
     async def shrink(self) -> int:
         return await self._database.shrink()
@@ -373,7 +420,7 @@ class SqlLedger(Store):
         await self._database.close()
 
 
-async def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) -> int:
+async def forget_outputs(connection: Connection, before: float, outputs: Outputs) -> int:
     """Forget outputs of executions that completed before a time; return how many."""
     query = (
         "SELECT number, output_blob FROM executions WHERE status = 'completed' AND output_forgotten = 0"
@@ -386,7 +433,7 @@ async def forget_outputs(connection: Connection, before: float, outputs: FileBlo
     return len(found)
 
 
-async def forget_rows(connection: Connection, before: float, outputs: FileBlobs) -> int:
+async def forget_rows(connection: Connection, before: float, outputs: Outputs) -> int:
     """Forget executions that ended before a time, with all that was kept for them alone; return how many."""
     query = "SELECT execution_id, digest, output_blob FROM executions WHERE completed < ? ORDER BY completed LIMIT ?"
     found = await connection.rows(query, (before, DELETED_PER_BATCH))
@@ -406,10 +453,9 @@ async def forget_rows(connection: Connection, before: float, outputs: FileBlobs)
     return len(found)
 
 
-async def _remove_blobs(connection: Connection, blobs: set[str], outputs: FileBlobs) -> None:
+async def _remove_blobs(connection: Connection, blobs: set[str], outputs: Outputs) -> None:
     for blob in map(Digest, blobs):
-        if not (await is_needed(connection, blob)):
-            outputs.remove(blob)
+        await outputs.remove(connection, blob, is_needed)
 
 
 async def is_needed(connection: Connection, blob: Digest) -> bool:

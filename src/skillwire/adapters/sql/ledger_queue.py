@@ -35,13 +35,13 @@ _SPARE: Final = 32
 #: What a row must be beyond what an index can tell.
 _MAY_RUN: Final = (
     "deadline > ? AND executor IN (SELECT value FROM json_each(?))"
-    " AND (executor <> 'function' OR ? IS NULL OR digest IN (SELECT value FROM json_each(?)))"
+    " AND (executor <> 'function' OR ? OR digest IN (SELECT value FROM json_each(?)))"
 )
 # The inner queries read an index alone, as far as they are told; only what is left of that is looked up in its row.
 _FRONT: Final = (
     "SELECT number, turn, execution_id, caller, skill FROM executions WHERE number IN"  # noqa: S608  # constants
     " (SELECT number FROM (SELECT number, not_before, caller, skill FROM executions INDEXED BY executions_waiting"
-    f" WHERE {WAITING} AND queue = ? ORDER BY turn LIMIT ?) WHERE not_before <= ?"
+    f" WHERE {WAITING} AND queue = ? ORDER BY turn LIMIT ?) AS front WHERE not_before <= ?"
     " AND caller NOT IN (SELECT value FROM json_each(?)) AND skill NOT IN (SELECT value FROM json_each(?)))"
     f" AND {_MAY_RUN} ORDER BY turn, number LIMIT ?"
 )
@@ -119,8 +119,8 @@ class Queue:
 
     async def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
-        functions = None if quota.functions is None else json.dumps(sorted(quota.functions))
-        may_run = (now.wall, json.dumps(sorted(quota.executors)), functions, functions)
+        executors, functions = (json.dumps(sorted(names or ())) for names in (quota.executors, quota.functions))
+        may_run = (now.wall, executors, quota.functions is None, functions)
         room = _Quotas((await connection.rows(_COUNT_HELD)), quota, limit)
         for look in _LOOKS:
             taken = -1

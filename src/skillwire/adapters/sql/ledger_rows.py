@@ -1,11 +1,13 @@
-"""Executions as rows of the ledger, and the one function that changes their state, within the caller's transaction."""
+"""Executions as rows of the ledger, and the functions that change their state, within the caller's transaction."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from skillwire.adapters.sql.connection import Connection
 from skillwire.executions.states import NOTED, State, Transition
@@ -32,6 +34,10 @@ COLUMNS: Final = (
 #: Those, and what no new execution has.
 _READ: Final = (*COLUMNS, "log", "blobs")
 SELECT: Final = f"SELECT {', '.join(_READ)} FROM executions"  # noqa: S608  # constants
+#: The same with what :func:`state_in` needs beside an execution.
+SELECT_STATE: Final = f"SELECT {', '.join(_READ)}, losses FROM executions"  # noqa: S608  # constants
+#: Executions whose IDs are in a value of JSON.
+NAMED: Final = "execution_id IN (SELECT value FROM json_each(?))"
 _ROW: Final = f"({', '.join('?' * len(COLUMNS))})"
 #: How many rows are inserted at once → the statement. They are few, so that all of them stay prepared.
 _INSERTS: Final = {
@@ -40,6 +46,7 @@ _INSERTS: Final = {
 }
 #: The columns of :func:`read_state`.
 STATE: Final = "status, attempt, worker, not_before, deadline, max_attempts, backoff, is_repeatable, losses"
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 encode_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -101,6 +108,13 @@ def read_state(row: Sequence[Any]) -> State:
     return State(ExecutionStatus(status), *own)
 
 
+def state_in(execution: Execution, losses: int) -> State:
+    """Return the state of an execution."""
+    one = execution
+    own = (one.attempt, one.worker, one.not_before, one.deadline, one.max_attempts, one.backoff, one.is_repeatable)
+    return State(one.status, *own, losses)
+
+
 async def find(connection: Connection, execution_id: str) -> Execution | None:
     """Return an execution."""
     row = await connection.row(f"{SELECT} WHERE execution_id = ?", (execution_id,))
@@ -108,8 +122,8 @@ async def find(connection: Connection, execution_id: str) -> Execution | None:
 
 
 async def state_of(connection: Connection, execution_id: str) -> State | None:
-    """Return what decides about an execution."""
-    query = f"SELECT {STATE} FROM executions WHERE execution_id = ?"  # noqa: S608  # a constant
+    """Return what decides about an execution, which nothing else changes until the transaction ends."""
+    query = f"SELECT {STATE} FROM executions WHERE execution_id = ?{connection.locked}"  # noqa: S608  # constants
     row = await connection.row(query, (execution_id,))
     return None if row is None else read_state(row)
 
@@ -120,42 +134,67 @@ async def claimed_state(connection: Connection, claim: Claim) -> State | None:
     return state if state is not None and state.holds(claim) else None
 
 
-async def apply_transition(
-    connection: Connection,
-    execution_id: str,
-    what: Transition,
-    now: Moment,
-    *,
-    worker: str | None = None,
-    by: str = "",
-    not_before: float | None = None,
-    failure: Failure | None = None,
-    lease: tuple[float | None, str | None] = (None, None),
-) -> bool:
-    """Let an event happen to an execution, if it can; return whether it did."""
-    state = await state_of(connection, execution_id)
-    after = state.step(what, worker=worker, not_before=not_before) if state else None
-    if after is None:
-        return False
-    is_final = after.status in FINAL
-    note = failure.message if failure and what in NOTED else ""
-    values: dict[str, Any] = {
-        "status": after.status.value,
-        "attempt": after.attempt,
-        "max_attempts": after.max_attempts,
-        "losses": after.losses,
-        "worker": after.worker,
-        "not_before": after.not_before,
-        "updated": now.wall,
-        "lease_until": lease[0],
-        "lease_boot": lease[1],
-        "completed": now.wall if is_final else None,
-        "failure": encode_json(failure) if failure and is_final else None,
-    }
-    query = (
-        f"UPDATE executions SET {', '.join(f'{name} = ?' for name in values)}, timeline = timeline || ?,"  # noqa: S608  # constants
-        " callback_at = CASE WHEN webhook IS NOT NULL AND ? THEN ? END WHERE execution_id = ?"
+class Step(NamedTuple):
+    """An event that happens to an execution: who caused it, and what else it changes."""
+
+    what: Transition
+    by: str = ""
+    worker: str | None = None
+    not_before: float | None = None
+    failure: Failure | None = None
+    lease: tuple[float | None, str | None] = (None, None)
+    also: Mapping[str, Any] = NOTHING  # columns that apply_step sets
+
+
+#: What a step sets, in the order of the values of :func:`_values`.
+_SET: Final = (
+    *("status = ?", "attempt = ?", "max_attempts = ?", "losses = ?", "worker = ?", "not_before = ?", "updated = ?"),
+    *("lease_until = ?", "lease_boot = ?", "completed = ?", "failure = ?", "timeline = timeline || ?"),
+    "callback_at = CASE WHEN webhook IS NOT NULL THEN CAST(? AS DOUBLE PRECISION) END",
+)
+_UPDATE: Final = f"UPDATE executions SET {', '.join(_SET)}"  # noqa: S608  # constants
+
+
+def _values(after: State, step: Step, now: Moment) -> tuple[Any, ...]:
+    end = now.wall if after.status in FINAL else None
+    failure = encode_json(step.failure) if step.failure and end is not None else None
+    event = f"{encode_json(_event(step, now))}\n"
+    own = (after.status.value, after.attempt, after.max_attempts, after.losses, after.worker, after.not_before)
+    return (*own, now.wall, *step.lease, end, failure, event, end)
+
+
+def _event(step: Step, now: Moment) -> Event:
+    return Event(now.wall, step.what, step.by, step.failure.message if step.failure and step.what in NOTED else "")
+
+
+def claimed_by(execution: Execution, step: Step, now: Moment) -> Execution:
+    """Return an execution as it is after a claim."""
+    return replace(
+        execution,
+        status=ExecutionStatus.RUNNING,
+        attempt=execution.attempt + 1,
+        worker=step.worker,
+        updated=now.wall,
+        timeline=(*execution.timeline, _event(step, now)),
     )
-    event = f"{encode_json(Event(now.wall, what, by, note))}\n"
-    await connection.run(query, (*values.values(), event, is_final, now.wall, execution_id))
-    return True
+
+
+async def apply_step(connection: Connection, execution_id: str, state: State | None, step: Step, now: Moment) -> bool:
+    """Let an event happen to an execution in this state, if it can; return whether it did."""
+    after = state.step(step.what, worker=step.worker, not_before=step.not_before) if state else None
+    if after is not None:
+        more = "".join(f", {name} = ?" for name in step.also)
+        values = (*_values(after, step, now), *step.also.values(), execution_id)
+        await connection.run(f"{_UPDATE}{more} WHERE execution_id = ?", values)
+    return after is not None
+
+
+async def apply_steps(connection: Connection, steps: Iterable[tuple[str, State, Step]], now: Moment) -> list[str]:
+    """Let events happen to executions in these states; return the IDs of those to which they did."""
+    rows = [
+        (*_values(after, step, now), execution_id)
+        for execution_id, state, step in steps
+        if (after := state.step(step.what, worker=step.worker, not_before=step.not_before)) is not None
+    ]
+    await connection.run_many(f"{_UPDATE} WHERE execution_id = ?", rows)
+    return [row[-1] for row in rows]

@@ -153,7 +153,7 @@ async def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[
 
 
 _SELECT_ENDED: Final = """
-SELECT completed, number, coalesce(json_extract(failure, '$[0]'), status), created, timeline
+SELECT completed, number, status, failure, created, timeline
 FROM executions INDEXED BY executions_ended
 WHERE completed IS NOT NULL AND completed >= ? AND (completed, number) > (?, ?) AND completed <= ?
 ORDER BY completed, number LIMIT ?
@@ -174,9 +174,10 @@ async def statistics(connection: Connection, after: StatisticsCursor, until: flo
     statuses = await count(connection, ExecutionQuery())
     completed, ended_number = rows[-1][:2] if rows else (after.completed, after.ended)
     ended = []
-    for at, _, outcome, created, timeline in rows:
+    for at, _, status, failure, created, timeline in rows:
         events = map(json.loads, timeline.splitlines())
         claimed = next((event[0] for event in events if event[1] == "claim"), None)
         waited = None if claimed is None else max(0.0, claimed - created)
+        outcome = json.loads(failure)[0] if failure else status
         ended.append(EndedExecution(outcome, waited, max(0.0, at - created)))
     return LedgerStatistics(statuses, running, accepted, ended, StatisticsCursor(completed, ended_number, number))

@@ -4,6 +4,9 @@ The bytes are on the disk under their name before the row is committed, and a fi
 removes the last row of its digest. So each row has its file. A crash leaves at worst a file without a row, which a
 later call of ``expire`` removes when it is old enough that no process still writes it.
 
+Where several machines share the blobs, the bytes are rows too, and a file is a copy of them: of what this machine was
+sent, or fetched for a run.
+
 An expired blob is gone, even before its file is removed. A run keeps its blobs by their expiry, which the transaction
 that accepts the run moves behind its deadline. A blob keeps the media type that its owner gave first: storing the same
 bytes again changes nothing that the first upload relies on.
@@ -22,6 +25,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.adapters.files.blobs import NEW, FileBlobWriting
 from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
+from skillwire.adapters.sql.outputs import PIECE_BYTES, Pieces
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
@@ -32,22 +36,35 @@ _LEFT_SECONDS: Final = 3600.0
 #: Seconds between two looks for what is left over.
 _TIDY_SECONDS: Final = 3600.0
 #: What a row counts as.
-_COUNTED: Final = f"max(size, {int(limits.BLOB_LEAST_BYTES)})"
+_COUNTED: Final = f"CASE WHEN size > {int(limits.BLOB_LEAST_BYTES)} THEN size ELSE {int(limits.BLOB_LEAST_BYTES)} END"
 _KEEP: Final = (
-    "INSERT INTO run_blobs VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, digest) DO UPDATE"
-    " SET kind = iif(expires > ?, kind, excluded.kind), expires = max(expires, excluded.expires)"
+    "INSERT INTO run_blobs VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, digest) DO UPDATE SET"
+    " kind = CASE WHEN run_blobs.expires > ? THEN run_blobs.kind ELSE excluded.kind END,"
+    " expires = CASE WHEN run_blobs.expires > excluded.expires THEN run_blobs.expires ELSE excluded.expires END"
     " RETURNING kind, expires"
 )
-_HOLD: Final = "UPDATE run_blobs SET expires = max(expires, ?) WHERE owner = ? AND digest = ? AND expires > ?"
+_HOLD: Final = (
+    "UPDATE run_blobs SET expires = CASE WHEN expires > ?1 THEN expires ELSE ?1 END"
+    " WHERE owner = ?2 AND digest = ?3 AND expires > ?4"
+)
 
 
 class SqlRunBlobs(Store):
     """Fills :class:`skillwire.ports.RunBlobs`; ``in_all`` bounds the bytes of all owners."""
 
+    turn = "run blobs"
+
     def __init__(
-        self, database: Database, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
+        self,
+        database: Database,
+        folder: Path,
+        settings: RunSettings,
+        *,
+        in_all: int = limits.BLOBS_BYTES,
+        pieces: Pieces | None = None,
     ) -> None:
         super().__init__(database)
+        self._pieces = pieces
         self._folder = folder
         self._settings = settings
         self._in_all = in_all
@@ -86,6 +103,8 @@ class SqlRunBlobs(Store):
         if await connection.value(query) > self._in_all:
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
         for file, _ in files:
+            if self._pieces is not None:
+                await self._pieces.put(connection, file.digest, file.pieces(PIECE_BYTES))
             file.move(self._place(file.digest))
         return kept
 
@@ -108,7 +127,28 @@ class SqlRunBlobs(Store):
 
     async def file_of(self, digest: Digest) -> Path | None:
         path = self._place(digest)
+        if self._pieces is not None and not await asyncio.to_thread(path.is_file):
+            await self._fetch(self._pieces, digest)
         return path if await asyncio.to_thread(path.is_file) else None
+
+    async def _fetch(self, pieces: Pieces, digest: Digest) -> None:
+        """Make a local file of bytes that another machine stored."""
+        found = await self._database.read(lambda connection: pieces.read(connection, digest))
+        if not found:
+            return
+
+        def write() -> None:
+            file = FileBlobWriting(self._folder, sum(map(len, found)))
+            try:
+                for piece in found:
+                    file.write(piece)
+                file.finish()
+                if file.digest == digest:
+                    file.move(self._place(digest))
+            finally:
+                file.close()
+
+        await asyncio.to_thread(write)
 
     @writes
     async def remove(self, connection: Connection, owner: str, digest: Digest) -> bool:
@@ -143,6 +183,8 @@ class SqlRunBlobs(Store):
         return len(rows)
 
     async def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
+        if self._pieces is not None:
+            await self._pieces.remove(connection, digest, _is_owned)
         if not (await _is_owned(connection, digest)):
             self._place(digest).unlink(missing_ok=True)
 

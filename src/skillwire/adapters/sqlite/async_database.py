@@ -40,6 +40,7 @@ class SqliteConnection:
     """Fills :class:`skillwire.adapters.sql.connection.Connection`: what it awaits has come already."""
 
     locked: Final = ""  # there is one writer at a time
+    skip_locked: Final = ""
 
     def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
         self._database = database

@@ -55,7 +55,7 @@ def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(of
             office.accept(caller="late", skill="other")
             counted = Steps(connection)
             own = SqliteConnection(office.database, connection)
-            (claimed,) = finish(unwrap(SqlLedger.claim)(office.ledger.wrapped, own, "w1", office.clock.now, quota))
+            (claimed,) = finish(office.ledger.wrapped._claim(own, "w1", office.clock.now, quota, 1))
             steps.append(counted.number)
             connection.set_progress_handler(None, 0)
             office.ledger.cancel(claimed.execution_id, "tester", office.clock.now)
@@ -199,7 +199,7 @@ class TestCrash:
         kept = office.run(large)
         accepted = office.accept()
         claim = claim_of(office.claim_one())
-        monkeypatch.setattr("skillwire.adapters.sql.ledger.apply_transition", lambda *_, **__: 1 / 0)  # a crash
+        monkeypatch.setattr("skillwire.adapters.sql.ledger.apply_step", lambda *_, **__: 1 / 0)  # a crash
         with pytest.raises(ZeroDivisionError):
             office.ledger.complete(claim, large.replace(b"x", b"y"), office.clock.now)
         monkeypatch.undo()

@@ -23,6 +23,7 @@ OTHERS = {
     "skill_versions",
     "grants",
     "leaders",
+    "worker_leases",
     "run_mounts",
     "run_blobs",
     "ended_sessions",

@@ -60,11 +60,33 @@ CREATE TABLE executions (
     blobs TEXT COLLATE "C",
     queue TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
-CREATE INDEX executions_held ON executions (executor, caller, skill, lease_boot, lease_until)
+CREATE INDEX executions_held
+    ON executions (lease_boot, lease_until, worker, attempt, execution_id, executor, caller, skill)
     WHERE worker IS NOT NULL AND status = 'running';
 CREATE INDEX executions_ended ON executions (completed) WHERE completed IS NOT NULL;
 CREATE INDEX executions_output ON executions (completed) WHERE status = 'completed' AND output_forgotten = 0;
 CREATE INDEX executions_output_blob ON executions (output_blob) WHERE output_blob IS NOT NULL;
+
+-- The leases of workers. The lease of a claim ends with that of its worker where lease_boot is NULL and lease_until 0.
+CREATE TABLE worker_leases (
+    worker TEXT COLLATE "C" PRIMARY KEY,
+    boot TEXT COLLATE "C" NOT NULL,
+    ends DOUBLE PRECISION NOT NULL
+);
+
+-- Outputs that are too large for a row of executions, and the bytes of run_blobs.
+CREATE TABLE output_pieces (
+    digest TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    content BYTEA NOT NULL,
+    PRIMARY KEY (digest, number)
+);
+CREATE TABLE run_blob_pieces (
+    digest TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    content BYTEA NOT NULL,
+    PRIMARY KEY (digest, number)
+);
 
 CREATE TABLE idempotency_keys (
     caller TEXT COLLATE "C" NOT NULL,

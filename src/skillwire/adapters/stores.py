@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs
+from skillwire.adapters.sql.outputs import FileOutputs, Pieces, RowOutputs
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.run_blobs import SqlRunBlobs
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
@@ -124,11 +124,13 @@ class Stores:
     @cached_property
     def ledger(self) -> SqlLedger:
         """The executions."""
-        return SqlLedger(self.database, FileOutputs(FileBlobs(self._state / "outputs", durable=True)))
+        files = FileOutputs(FileBlobs(self._state / "outputs", durable=True))
+        return SqlLedger(self.database, RowOutputs(self.database) if self.is_shared else files)
 
     def run_blobs(self, settings: RunSettings) -> SqlRunBlobs:
         """Return the blobs of runs."""
-        return SqlRunBlobs(self.database, self._state / "run-blobs", settings)
+        pieces = Pieces("run_blob_pieces") if self.is_shared else None
+        return SqlRunBlobs(self.database, self._state / "run-blobs", settings, pieces=pieces)
 
 
 def read_server_key(path: Path) -> bytes:

@@ -10,18 +10,23 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 import time
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.uploads import FileUploads
+from skillwire.adapters.sql.leases import SqlLeases
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sql.outputs import FileOutputs, Pieces, RowOutputs
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.run_blobs import SqlRunBlobs
+from skillwire.adapters.sql.servers import SqlServers
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
+from skillwire.adapters.sql.uploads import SqlUploads
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import DATABASE, Database
 from skillwire.errors import SourceLocation, StorageError, UsageError
@@ -29,11 +34,17 @@ from skillwire.executions.grants import Grants
 from skillwire.registry.tokens import Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from skillwire.adapters.sql.connection import Database as AnyDatabase
     from skillwire.model.execution import RunSettings
+    from skillwire.ports import UploadStore
 
 SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
+#: Seconds for which a server leads, and until it asks again: another one takes over soon after it was killed.
+_LEADS_SECONDS: Final = 5.0
+_ASKS_SECONDS: Final = 1.0
 _SHARED: Final = ("postgresql://", "postgres://")
 
 
@@ -68,7 +79,10 @@ class Stores:
             fix = "Write postgresql://USER@HOST/DATABASE, or leave it out for the state directory."
             raise UsageError("USAGE", f"{url.partition(':')[0][:20]!a} is no kind of store", fix=fix)
         self._state = state
+        self._key_path = Path(os.environ.get("SKILLWIRE_SERVER_KEY_FILE") or state / SERVER_KEY)
         self.url = url
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._asked: dict[str, tuple[bool, float]] = {}  # work → whether it is led here, and when to ask again
 
     @property
     def is_shared(self) -> bool:
@@ -85,10 +99,48 @@ class Stores:
         """The database in the state directory."""
         return AsyncDatabase(Database(self._state / DATABASE))
 
-    @property
+    @cached_property
     def database(self) -> AnyDatabase:
         """The database."""
-        return self.sqlite
+        if not self.is_shared:
+            return self.sqlite
+        from skillwire.adapters.postgres.database import PostgresDatabase  # noqa: PLC0415  # an extra
+
+        return PostgresDatabase(self.url)
+
+    @cached_property
+    def servers(self) -> SqlServers:
+        """What the servers of a shared database agree on."""
+        return SqlServers(self.database)
+
+    @cached_property
+    def leases(self) -> SqlLeases:
+        """Which server leads."""
+        return SqlLeases(self.database)
+
+    async def leads(self, work: str) -> bool:
+        """Whether this process does some work, such as expiring executions, for all servers of the database."""
+        now = time.monotonic()
+        if self.is_shared and now >= self._asked.get(work, (False, 0.0))[1]:
+            number = await self.leases.lead(work, self._name, time.time(), _LEADS_SECONDS)
+            self._asked[work] = number is not None, now + _ASKS_SECONDS
+        return not self.is_shared or self._asked[work][0]
+
+    async def resign(self) -> None:
+        """Let another server do what this one did for all."""
+        for work, (is_leading, _) in self._asked.items():
+            if is_leading:
+                await self.leases.resign(work, self._name)
+
+    async def check_key(self) -> None:
+        """Check that the servers of a shared database have one key. Raises StorageError (``SERVER_KEY``)."""
+        if self.is_shared:
+            await self.servers.check_key(self.server_key(), str(self._key_path))
+
+    def uploads(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> UploadStore:
+        """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""
+        folder = self._state / "uploads"
+        return SqlUploads(self.database, folder, wait) if self.is_shared else FileUploads(folder)
 
     def tokens(self) -> Tokens:
         """Return the tokens. Raises StorageError for a key that cannot be used."""
@@ -100,12 +152,12 @@ class Stores:
 
     def server_key(self) -> bytes:
         """Return the server's key, from which others are derived; created if missing. Raises StorageError."""
-        return read_server_key(Path(os.environ.get("SKILLWIRE_SERVER_KEY_FILE") or self._state / SERVER_KEY))
+        return read_server_key(self._key_path)
 
     @cached_property
     def packages(self) -> SqlPackages:
         """The packages of the registry."""
-        return SqlPackages(self.database, self.artifacts)
+        return SqlPackages(self.database, None if self.is_shared else self.artifacts)
 
     @cached_property
     def artifacts(self) -> FileBlobs:

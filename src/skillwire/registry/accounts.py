@@ -10,7 +10,6 @@ are limited to some of these.
 from __future__ import annotations
 
 import hmac
-import secrets
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
@@ -33,6 +32,7 @@ REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
 #: What a scope begins with that limits a token to one namespace.
 NAMESPACE_SCOPE: Final = "namespace:"
 _CODE_BYTES: Final = 16
+_CODE_PURPOSE: Final = "first operator 1"
 #: The name of the tokens that sessions of people are of: no other one has it.
 _SESSION: Final = "browser sign-in"
 _SESSION_OF: Final = f"{_SESSION}: "
@@ -116,8 +116,12 @@ class Accounts:
         self._code = ""
 
     async def prepare_first_operator(self) -> str:
-        """Return a new one-time code to print, which makes the first operator; empty where there is an operator."""
-        self._code = "" if await self._store.has_operator() else secrets.token_urlsafe(_CODE_BYTES)
+        """Return a one-time code to print, which makes the first operator; empty where there is an operator.
+
+        All servers with one key have one code.
+        """
+        has_operator = await self._store.has_operator()
+        self._code = "" if has_operator else self._tokens().key_for(_CODE_PURPOSE)[:_CODE_BYTES].hex()
         return self._code
 
     async def claim_first_operator(self, code: str, actor: Actor) -> Issued:

@@ -38,7 +38,6 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PackageFeed, PublishedFolders
-from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores
@@ -398,6 +397,7 @@ def make_components(
         check_state_directory()
     served = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     stores = open_stores(store)
+    _wait_for(stores.check_key())
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     packages = make_registry(stores, served, name) if is_registry else None
@@ -474,12 +474,13 @@ def make_registry(stores: Stores, blobs: BlobStore, publisher: str) -> RegistryC
     return RegistryComponents(
         registry=registry,
         publications=Publications(registry),
-        uploads=FileUploads(state_directory() / "uploads"),
+        uploads=stores.uploads(_wait_for),
         downloads=Downloads(store, blobs, stores.tokens, time.time),
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         accounts=Accounts(store, stores.tokens, time.time),
         device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
         watch=stores.database.watch if stores.is_shared else None,
+        leads=stores.leads,
     )
 
 
@@ -514,6 +515,7 @@ def open_executions(
         base_url=base_url,
         access_log=access_log,
         functions=functions,
+        leads=stores.leads,
         report=write_failing,
     )
 
@@ -557,6 +559,7 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     check_state_directory()
     blobs = FileBlobs(state_directory() / "blobs")
     stores = open_stores(store)
+    _wait_for(stores.check_key())
     executors = make_executors(settings, stores, blobs, runs=configuration.runs)
     return open_executions(configuration, stores, blobs, make_authentication(configuration, stores), executors)
 
@@ -590,8 +593,9 @@ def _make_python_executor(
 
 def make_authentication(settings: ServerConfiguration, stores: Stores, base_url: str = "") -> Authentication:
     """Return the authentication by the configuration and the tokens in ``stores``."""
+    use = stores.servers.use_signature if stores.is_shared else None
     if settings.oauth2 is None:
-        return Authentication(settings, stores.tokens, base_url=base_url)
+        return Authentication(settings, stores.tokens, base_url=base_url, use_signature=use)
     from skillwire.server.auth.oauth import BearerTokens, OidcSignIn, issuer_policy  # noqa: PLC0415  # few servers have one
 
     addresses = issuer_policy(AddressPolicy(), settings.oauth2)
@@ -601,4 +605,12 @@ def make_authentication(settings: ServerConfiguration, stores: Stores, base_url:
     sign_in = None
     if settings.oauth2.sign_in and credentials is not None:
         sign_in = OidcSignIn(settings.oauth2, credentials, driver, addresses)
-    return Authentication(settings, stores.tokens, bearer=bearer, driver=driver, sign_in=sign_in, base_url=base_url)
+    return Authentication(
+        settings,
+        stores.tokens,
+        bearer=bearer,
+        driver=driver,
+        sign_in=sign_in,
+        base_url=base_url,
+        use_signature=use,
+    )

@@ -62,7 +62,8 @@ class PublishedFunction(NamedTuple):
 class RegistryComponents:
     """The parts of a registry: its use cases, and what receives and sends the bytes of packages.
 
-    ``watch`` calls its argument when another server has changed something; None where there is one server.
+    ``leads`` is whether this server does some work for all servers. ``watch`` calls its argument when another server has
+    changed something; None where there is one server.
     """
 
     registry: Registry
@@ -72,10 +73,13 @@ class RegistryComponents:
     proofs: NamespaceProofs
     accounts: Accounts
     device_logins: DeviceLogins
+    leads: Callable[[str], Awaitable[bool]]
     watch: Callable[[Callable[[], object]], object] | None = None
 
     async def tidy(self) -> None:
         """Remove expired uploads, and large artifacts that publications left behind. Raises StorageError."""
+        if not await self.leads("registry"):
+            return
         await self.uploads.expire()
         await self.registry.store.remove_unowned(time.time() - limits.REGISTRY_UNOWNED_SECONDS)
 

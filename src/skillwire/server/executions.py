@@ -50,7 +50,7 @@ from skillwire.server.webhooks import WebhookSender
 from skillwire.server.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from starlette.types import ASGIApp, Scope
 
@@ -369,6 +369,7 @@ def make_executions(
     base_url: str = "",
     access_log: bool = True,
     functions: Collection[str] = (),
+    leads: Callable[[str], Awaitable[bool]] | None = None,
     report: Callable[[Mapping[str, str]], object] = lambda _: None,
 ) -> Executions:
     """Return what accepts, runs and follows executions; ``executors`` are made when first needed.
@@ -396,7 +397,9 @@ def make_executions(
     route = InvocationRoute(
         service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
     )
-    worker = Worker(service, executors, callables, may_run, functions=functions, expire_blobs=run_blobs.expire)
+    worker = Worker(
+        service, executors, callables, may_run, functions=functions, expire_blobs=run_blobs.expire, leads=leads
+    )
     executions = Executions(
         service,
         route,

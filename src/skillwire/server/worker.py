@@ -162,7 +162,8 @@ class Worker:
     """Runs executions in this process, until it is stopped.
 
     ``executors`` makes each kind when it is first needed; only these kinds are claimed. ``functions`` are the digests
-    of the skills whose functions this process registered; it claims no others of the kind.
+    of the skills whose functions this process registered; it claims no others of the kind. ``leads`` is whether this
+    process does some work for all servers.
     """
 
     def __init__(
@@ -174,6 +175,7 @@ class Worker:
         *,
         functions: Collection[str] = (),
         expire_blobs: ExpireBlobs | None = None,
+        leads: Callable[[str], Awaitable[bool]] | None = None,
     ) -> None:
         settings = service.settings
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -183,6 +185,7 @@ class Worker:
         self._executors: dict[ExecutorKind, Executor] = {}
         self._callables = callables
         self._may_run = may_run
+        self._leads = leads
         self._expiry = ExpiryTask(service, expire_blobs)
         service.on_cancel = self._let_go
         self._quota = Quota(
@@ -208,7 +211,7 @@ class Worker:
             group.create_task(repeat("ledger", self._service.ledger.check, self._pause, _WATCH, is_over))
             group.create_task(repeat("expiry", self._watch, self._pause, _WATCH, is_over))
             group.create_task(repeat("leases", self._keep, self._pause, 0.0, self._is_over))
-            group.create_task(repeat("retention", lambda: self._expiry.forget(is_over), self._pause, _FORGET, is_over))
+            group.create_task(repeat("retention", self._forget, self._pause, _FORGET, is_over))
             group.create_task(repeat("claims", self._claim, self._pause, 0.0, is_over))
 
     async def stop(self, seconds: float) -> None:
@@ -261,8 +264,15 @@ class Worker:
 
     async def _watch(self) -> None:
         """Expire and recover executions, and end here the attempts that ended elsewhere."""
-        if await self._expiry.run(self._own_claims, self._finished):
+        if await self._is_leading() and await self._expiry.run(self._own_claims, self._finished):
             await self._renew()
+
+    async def _forget(self) -> None:
+        if await self._is_leading():
+            await self._expiry.forget(self._stopping.is_set)
+
+    async def _is_leading(self) -> bool:
+        return self._leads is None or await self._leads("executions")
 
     async def _keep(self) -> None:
         """Renew the leases when it is time, and when another process has changed the ledger."""

@@ -26,7 +26,8 @@ from skillwire.errors import ConflictError, NotFoundError, UsageError, Validatio
 from skillwire.model.digest import Digest
 from skillwire.model.package import Upload, is_account
 
-_NUMBER: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
+#: The number of an upload: its size, and the SHA-256 that it is to have.
+UPLOAD: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -38,11 +39,10 @@ class FileUploads:
         self._clock = clock
 
     def spool(self) -> BinaryIO:
-        return cast("BinaryIO", _Spool(self._folder))
+        return cast("BinaryIO", Spool(self._folder))
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
-        if not 1 <= size <= limits.ARCHIVE_BYTES:
-            raise UsageError("UPLOAD_SIZE", f"an upload of {size:,} bytes; it has 1 to {limits.ARCHIVE_BYTES:,}")
+        check_size(size)
         return await asyncio.to_thread(self._begin, account, f"{size}-{digest.hex}")
 
     def _begin(self, account: str, number: str) -> Upload:
@@ -50,47 +50,41 @@ class FileUploads:
         with storage_errors(folder):
             make_folder(folder, mode=0o700)
             self._expire(folder)
-            self._check_total()
             others = sum(one.name != number for one in folder.iterdir())
-            if others >= limits.REGISTRY_UPLOADS:
-                raise ConflictError("UPLOADS_FULL", f"{account} has {others} unfinished uploads, as many as it may")
+            check_capacity(account, others, self._total())
             os.close(os.open(folder / number, _OPEN | os.O_CREAT, 0o600))
         return self._find(account, number)
 
-    def _check_total(self) -> None:
-        """Check that the uploads of all accounts are within their bound. Raises ConflictError (``UPLOADS_FULL``)."""
+    def _total(self) -> int:
         held = 0
         for path in self._folder.glob("*/*"):
             with contextlib.suppress(FileNotFoundError):  # another request was here
                 held += path.stat().st_size
-        if held >= limits.REGISTRY_UPLOADS_BYTES:
-            raise ConflictError("UPLOADS_FULL", f"the registry holds {held:,} bytes of unfinished uploads")
+        return held
 
     async def find(self, account: str, number: str) -> Upload:
         return await asyncio.to_thread(self._find, account, number)
 
     def _find(self, account: str, number: str) -> Upload:
-        form = _NUMBER.fullmatch(number)
         with contextlib.suppress(FileNotFoundError):
-            if form is not None:
+            if UPLOAD.fullmatch(number):
                 state = (self._folder / account / number).stat()
                 expires = state.st_mtime + limits.REGISTRY_UPLOAD_SECONDS
                 if expires > self._clock():
-                    return Upload(number, int(form[1]), Digest(f"sha256:{form[2]}"), state.st_size, expires)
-        raise NotFoundError("UPLOAD_NOT_FOUND", f"there is no upload {ascii(number)[:90]}, or it has expired")
+                    return make_upload(number, state.st_size, expires)
+        raise upload_not_found(number)
 
     async def append(self, account: str, number: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
         upload = await self.find(account, number)
         path = self._folder / account / number
         with storage_errors(path):
-            await asyncio.to_thread(self._check_total)
+            check_capacity(account, 0, await asyncio.to_thread(self._total))
             handle = os.open(path, _OPEN)
             try:
                 size = _lock_at(handle, offset)
                 async for piece in pieces:
                     size += len(piece)
-                    if size > upload.size:
-                        raise UsageError("UPLOAD_SIZE", f"more than the {upload.size:,} bytes of the upload came")
+                    check_end(upload, size)
                     await asyncio.to_thread(write_all, handle, piece)
             finally:
                 os.close(handle)
@@ -98,14 +92,12 @@ class FileUploads:
 
     def read(self, account: str, number: str) -> bytes:
         upload = self._find(account, number)
-        if upload.offset != upload.size:
-            message = f"{upload.offset:,} of {upload.size:,} bytes are here"
-            raise ConflictError("UPLOAD_OFFSET", message, details={"offset": upload.offset})
+        check_complete(upload)
         with storage_errors(path := self._folder / account / number):
             content = path.read_bytes()
         if Digest.of(content) != upload.digest:
             path.unlink(missing_ok=True)
-            raise ValidationError("DIGEST_MISMATCH", f"the upload has the digest {Digest.of(content)}")
+            raise digest_mismatch(content)
         return content
 
     async def remove(self, account: str, number: str) -> None:
@@ -134,7 +126,57 @@ class FileUploads:
                     path.unlink()
 
 
-class _Spool(tempfile.SpooledTemporaryFile[bytes]):
+def check_size(size: int) -> None:
+    """Check the size of a new upload. Raises UsageError (``UPLOAD_SIZE``)."""
+    if not 1 <= size <= limits.ARCHIVE_BYTES:
+        raise UsageError("UPLOAD_SIZE", f"an upload of {size:,} bytes; it has 1 to {limits.ARCHIVE_BYTES:,}")
+
+
+def check_capacity(account: str, others: int, held: int) -> None:
+    """Check the other uploads of an account, and the bytes of all accounts. Raises ConflictError (``UPLOADS_FULL``)."""
+    if held >= limits.REGISTRY_UPLOADS_BYTES:
+        raise ConflictError("UPLOADS_FULL", f"the registry holds {held:,} bytes of unfinished uploads")
+    if others >= limits.REGISTRY_UPLOADS:
+        raise ConflictError("UPLOADS_FULL", f"{account} has {others} unfinished uploads, as many as it may")
+
+
+def make_upload(number: str, held: int, expires: float) -> Upload:
+    """Return the upload of this number, a match of :data:`UPLOAD`, of which ``held`` bytes are there."""
+    size, _, digest = number.partition("-")
+    return Upload(number, int(size), Digest(f"sha256:{digest}"), held, expires)
+
+
+def check_end(upload: Upload, size: int) -> None:
+    """Check that an upload of this size is no longer than it may. Raises UsageError (``UPLOAD_SIZE``)."""
+    if size > upload.size:
+        raise UsageError("UPLOAD_SIZE", f"more than the {upload.size:,} bytes of the upload came")
+
+
+def check_complete(upload: Upload) -> None:
+    """Check that all bytes of an upload are there. Raises ConflictError (``UPLOAD_OFFSET``)."""
+    if upload.offset != upload.size:
+        message = f"{upload.offset:,} of {upload.size:,} bytes are here"
+        raise ConflictError("UPLOAD_OFFSET", message, details={"offset": upload.offset})
+
+
+def check_offset(size: int, offset: int) -> None:
+    """Check that bytes go on where an upload of this size ends. Raises ConflictError (``UPLOAD_OFFSET``)."""
+    if offset != size:
+        message = f"{size:,} bytes are here, and the request begins at {offset:,}"
+        raise ConflictError("UPLOAD_OFFSET", message, details={"offset": size})
+
+
+def upload_not_found(number: str) -> NotFoundError:
+    """Return the error for an upload that is not there."""
+    return NotFoundError("UPLOAD_NOT_FOUND", f"there is no upload {ascii(number)[:90]}, or it has expired")
+
+
+def digest_mismatch(content: bytes) -> ValidationError:
+    """Return the error for the bytes of an upload that have another digest than announced."""
+    return ValidationError("DIGEST_MISMATCH", f"the upload has the digest {Digest.of(content)}")
+
+
+class Spool(tempfile.SpooledTemporaryFile[bytes]):
     """A file that makes its folder when it goes to the disk: the usual archive stays in memory."""
 
     def __init__(self, folder: Path) -> None:
@@ -153,7 +195,5 @@ def _lock_at(handle: int, offset: int) -> int:
     except BlockingIOError as error:
         raise ConflictError("UPLOAD_OFFSET", "another request writes this upload") from error
     size = os.fstat(handle).st_size
-    if offset != size:
-        message = f"{size:,} bytes are here, and the request begins at {offset:,}"
-        raise ConflictError("UPLOAD_OFFSET", message, details={"offset": size})
+    check_offset(size, offset)
     return size

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     FindKey = Callable[[str], Awaitable[tuple[Token, bytes] | None]]
+    UseSignature = Callable[[bytes, float, float], Awaitable[bool]]
     from collections.abc import Iterable, Mapping
 
     from starlette.types import Scope
@@ -50,10 +51,14 @@ _REMEMBERED_SECONDS: Final = limits.SIGNATURE_WINDOW_SECONDS + limits.SIGNATURE_
 
 
 class SignedRequests:
-    """Authenticates signed requests; ``find_key`` is ``Tokens.signing_key``."""
+    """Authenticates signed requests; ``find_key`` is ``Tokens.signing_key``.
 
-    def __init__(self, find_key: FindKey, clock: Callable[[], float]) -> None:
+    ``use`` stores a signature with now and its end, for all servers of a database; it is false for one that is stored.
+    """
+
+    def __init__(self, find_key: FindKey, clock: Callable[[], float], use: UseSignature | None = None) -> None:
         self._find_key = find_key
+        self._use = use
         self._clock = clock
         self._started = math.floor(clock())
         self._seen: dict[str, _UsedSignatures] = {}
@@ -83,7 +88,10 @@ class SignedRequests:
             raise refused(message, "early")
         if signature.timestamp < self._started:
             raise refused("the request was signed before this server was started; sign it again", "expired")
-        self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
+        digest = bytes.fromhex(signature.digest)
+        self._remember(signature.key_id, digest, now)
+        if self._use is not None and not await self._use(digest, now, now + _REMEMBERED_SECONDS):
+            raise refused("the signature was used before", "repeated")
         return _principal_of(found[0])
 
     def _remember(self, key_id: str, digest: bytes, now: float) -> None:
@@ -151,6 +159,7 @@ class Authentication:
         driver: AsyncDriver | None = None,
         sign_in: OidcSignIn | None = None,
         base_url: str = "",
+        use_signature: UseSignature | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.auth_config = auth_config(configuration)
@@ -161,7 +170,7 @@ class Authentication:
         self.sign_in = sign_in
         self._bearer = bearer
         self._driver = driver
-        self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
+        self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time, use_signature)
         self._callers = RateLimiter(configuration.principal_limit)
         self._anonymous = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
         self._limits_loopback = True

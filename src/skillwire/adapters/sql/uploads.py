@@ -1,0 +1,127 @@
+"""Archives on their way to a registry of several servers, as rows: any server takes the next bytes of an upload.
+
+The bodies of single requests are files of the server that receives them, as in :mod:`skillwire.adapters.files.uploads`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from skillwire import limits
+from skillwire.adapters.files.uploads import (
+    UPLOAD,
+    Spool,
+    check_capacity,
+    check_complete,
+    check_end,
+    check_offset,
+    check_size,
+    digest_mismatch,
+    make_upload,
+    upload_not_found,
+)
+from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
+from skillwire.model.digest import Digest
+from skillwire.model.package import Upload
+
+#: Bytes of a row; the last row of a request has fewer.
+_ROW_BYTES: Final = limits.MIB
+_TOTAL: Final = "SELECT coalesce(sum(held), 0) FROM uploads"
+
+
+class SqlUploads(Store):
+    """Fills :class:`skillwire.ports.UploadStore`; ``wait`` runs a coroutine to its end, for the thread that reads."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: Path,
+        wait: Callable[[Coroutine[Any, Any, Any]], Any],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(database)
+        self._folder = folder
+        self._wait = wait
+        self._clock = clock
+
+    def spool(self) -> BinaryIO:
+        return cast("BinaryIO", Spool(self._folder))
+
+    async def begin(self, account: str, size: int, digest: Digest) -> Upload:
+        check_size(size)
+        return await self._begin(account, f"{size}-{digest.hex}")
+
+    @writes
+    async def _begin(self, connection: Connection, account: str, number: str) -> Upload:
+        await connection.run("DELETE FROM uploads WHERE account = ? AND expires <= ?", (account, self._clock()))
+        query = "SELECT count(*) FROM uploads WHERE account = ? AND number <> ?"
+        others = await connection.value(query, (account, number))
+        check_capacity(account, others, await connection.value(_TOTAL))
+        statement = "INSERT INTO uploads (account, number, held, expires) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING"
+        await connection.run(statement, (account, number, self._clock() + limits.REGISTRY_UPLOAD_SECONDS))
+        return await self._look_up(connection, account, number)
+
+    @reads
+    async def find(self, connection: Connection, account: str, number: str) -> Upload:
+        return await self._look_up(connection, account, number)
+
+    async def append(self, account: str, number: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
+        upload, waiting = await self.find(account, number), bytearray()
+        check_offset(upload.offset, offset)
+        try:
+            async for piece in pieces:
+                waiting += piece
+                check_end(upload, offset + len(waiting))
+                if len(waiting) >= _ROW_BYTES:
+                    offset = await self._append(account, number, offset, bytes(waiting))
+                    waiting.clear()
+        finally:  # what came stays
+            if waiting:
+                await self._append(account, number, offset, bytes(waiting[: upload.size - offset]))
+        return await self.find(account, number)
+
+    @writes
+    async def _append(self, connection: Connection, account: str, number: str, offset: int, content: bytes) -> int:
+        check_capacity(account, 0, await connection.value(_TOTAL))
+        query = f"SELECT held FROM uploads WHERE account = ? AND number = ?{connection.locked}"  # noqa: S608  # a constant
+        held = await connection.value(query, (account, number))
+        if held is None:
+            raise upload_not_found(number)
+        check_offset(held, offset)
+        await connection.run("INSERT INTO upload_pieces VALUES (?, ?, ?, ?)", (account, number, offset, content))
+        end, expires = offset + len(content), self._clock() + limits.REGISTRY_UPLOAD_SECONDS
+        statement = "UPDATE uploads SET held = ?, expires = ? WHERE account = ? AND number = ?"
+        await connection.run(statement, (end, expires, account, number))
+        return end
+
+    def read(self, account: str, number: str) -> bytes:
+        check_complete(self._wait(self.find(account, number)))
+        content: bytes = self._wait(self._read(account, number))
+        if Digest.of(content).hex != number.partition("-")[2]:
+            self._wait(self.remove(account, number))
+            raise digest_mismatch(content)
+        return content
+
+    @reads
+    async def _read(self, connection: Connection, account: str, number: str) -> bytes:
+        query = "SELECT content FROM upload_pieces WHERE account = ? AND number = ? ORDER BY start"
+        return b"".join([content for (content,) in await connection.rows(query, (account, number))])
+
+    @writes
+    async def remove(self, connection: Connection, account: str, number: str) -> None:
+        await self._look_up(connection, account, number)
+        await connection.run("DELETE FROM uploads WHERE account = ? AND number = ?", (account, number))
+
+    @writes
+    async def expire(self, connection: Connection) -> None:
+        await connection.run("DELETE FROM uploads WHERE expires <= ?", (self._clock(),))
+
+    async def _look_up(self, connection: Connection, account: str, number: str) -> Upload:
+        query = "SELECT held, expires FROM uploads WHERE account = ? AND number = ? AND expires > ?"
+        row = await connection.row(query, (account, number, self._clock())) if UPLOAD.fullmatch(number) else None
+        if row is None:
+            raise upload_not_found(number)
+        return make_upload(number, *row)

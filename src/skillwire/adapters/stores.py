@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,17 +58,25 @@ def open_stores(url: str = "") -> Stores:
     if not url and (file := os.environ.get("SKILLWIRE_STORE_FILE")):
         with storage_errors(Path(file)):
             url = Path(file).read_text().strip()
-    return _stores(state_directory(), url)
+    place = state_directory(), url
+    if place not in _opened:
+        _opened[place] = Stores(*place)
+    return _opened[place]
 
 
-@cache
-def _stores(state: Path, url: str) -> Stores:
-    return Stores(state, url)
+_opened: Final[dict[tuple[Path, str], Stores]] = {}
 
 
 def close_stores() -> None:
     """Let go of what this process has opened; what is opened next is opened anew."""
-    _stores.cache_clear()
+    _opened.clear()
+
+
+async def close_connections() -> None:
+    """Close the connections that the running event loop has to shared databases."""
+    for stores in _opened.values():
+        if stores.is_shared:
+            await stores.database.close()
 
 
 class Stores:

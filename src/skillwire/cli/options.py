@@ -322,7 +322,15 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns, run to its end."""
     import asyncio  # noqa: PLC0415  # commands that open no store do without
 
-    return asyncio.run(coroutine)
+    from skillwire.adapters.stores import close_connections  # noqa: PLC0415  # as above
+
+    async def run() -> T:
+        try:
+            return await coroutine
+        finally:
+            await close_connections()
+
+    return asyncio.run(run())
 
 
 def login_name() -> str:

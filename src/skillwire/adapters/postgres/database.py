@@ -68,7 +68,7 @@ class _Loop:
         self.pool = Pool(hosts, connections)
         self.turns: dict[str, deque[_Write]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
-        self.watcher: asyncio.Task[None] | None = None
+        self.watchers: list[asyncio.Task[None]] = []
         self.is_notifying = False
 
     def start(self, work: Callable[[], Any]) -> asyncio.Task[None]:
@@ -173,15 +173,15 @@ class PostgresDatabase:
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another server has written, and at times for others."""
         loop = self._loop()
-        loop.watcher = loop.start(lambda: self._watch(changed))
+        loop.watchers.append(loop.start(lambda: self._watch(changed)))
 
     async def close(self) -> None:
         """Finish the writes that were handed in on this event loop, and close its connections."""
         with self._lock:
             loop = self._loops.pop(asyncio.get_running_loop(), None)
         if loop is not None:
-            if loop.watcher is not None:
-                loop.watcher.cancel()
+            for watcher in loop.watchers:
+                watcher.cancel()
             await asyncio.gather(*loop.tasks, return_exceptions=True)
             await loop.pool.close()
 

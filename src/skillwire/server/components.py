@@ -62,8 +62,8 @@ class PublishedFunction(NamedTuple):
 class RegistryComponents:
     """The parts of a registry: its use cases, and what receives and sends the bytes of packages.
 
-    ``leads`` is whether this server does some work for all servers. ``watch`` calls its argument when another server has
-    changed something; None where there is one server.
+    ``leads`` is whether this server does some work for all servers. ``watch`` calls its argument when another server
+    has changed something; None where there is one server.
     """
 
     registry: Registry

@@ -141,7 +141,7 @@ def check_capacity(account: str, others: int, held: int) -> None:
 
 
 def make_upload(number: str, held: int, expires: float) -> Upload:
-    """Return the upload of this number, a match of :data:`UPLOAD`, of which ``held`` bytes are there."""
+    """Return the upload of this number, a match of :data:`UPLOAD`, with ``held`` bytes so far."""
     size, _, digest = number.partition("-")
     return Upload(number, int(size), Digest(f"sha256:{digest}"), held, expires)
 

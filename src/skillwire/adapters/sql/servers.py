@@ -16,7 +16,7 @@ class SqlServers(Store):
     """The servers of a database."""
 
     async def check_key(self, key: bytes, path: str) -> None:
-        """Check that all servers have one key, of which the first stores a hash. Raises StorageError (``SERVER_KEY``).
+        """Check that all servers have one key; the first one stores its hash. Raises StorageError (``SERVER_KEY``).
 
         ``path`` is its file.
         """

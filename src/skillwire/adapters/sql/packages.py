@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
@@ -72,6 +73,7 @@ _LOOKED_UP: Final = {
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
 }
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
+_ACCESS: Final = {access.value: access for access in Access}
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
@@ -549,14 +551,19 @@ def _read_namespace(row: Sequence[Any]) -> Namespace:
 
 def _read_package(row: Sequence[Any]) -> Package:
     namespace, name, created, access, status, reason, successor, latest, renamed_to = row
-    state = State(Status(status), reason, successor)
     renamed = read_package_name(renamed_to) if renamed_to else None
-    return Package(PackageName(namespace, name), created, Access(access), state, latest, renamed)
+    state = _read_state(status, reason, successor)
+    return Package(PackageName(namespace, name), created, _ACCESS[access], state, latest, renamed)
+
+
+@lru_cache(256)  # most packages have the same one
+def _read_state(status: str, reason: str, successor: str) -> State:
+    return State(Status(status), reason, successor)
 
 
 def _read_version(row: Sequence[Any]) -> PackageVersion:
     packed, published, publisher, uploaded, status, reason, successor = row
-    state = State(Status(status), reason, successor)
+    state = _read_state(status, reason, successor)
     return PackageVersion(unpack_skill(packed), published, publisher, Digest(f"sha256:{uploaded.hex()}"), state)
 
 

@@ -86,8 +86,10 @@ def main(events: int = EVENTS) -> None:
     server = PostgresServer()
     try:
         print(f"{events:,} events in groups: {asyncio.run(measure(server.url(), events)):,.0f} a second")
-        module._GROUP = 1  # type: ignore[misc]  # as if there were none
-        print(f"{events // 10:,} events, each by itself: {asyncio.run(measure(server.url(), events // 10)):,.0f} a second")
+        module._GROUP = 1  # type: ignore[misc]  # noqa: SLF001  # as if there were none
+        print(
+            f"{events // 10:,} events, each by itself: {asyncio.run(measure(server.url(), events // 10)):,.0f} a second"
+        )
     finally:
         server.close()
 

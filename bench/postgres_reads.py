@@ -1,3 +1,4 @@
+# ruff: noqa: S608  # every query is made of constants
 """Reads of the catalog in PostgreSQL beside bare asyncpg: ``python bench/postgres_reads.py [ROUNDS]``.
 
 A registry has 5,000 packages. Read are one package, one version with its packed skill, and a list of 100 packages,
@@ -14,10 +15,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
-from comparison import Goal, compare
 from tests.support.catalogs import make_skill
 from tests.support.postgres import PostgresServer
 
+from comparison import Goal, compare
 from skillwire.adapters.postgres.connection import translate
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.packages import SqlPackages
@@ -43,7 +44,7 @@ async def fill(store: SqlPackages) -> None:
 
     async def publish(number: int) -> None:
         content = b"%d" % number
-        skill = make_skill(f"skill-{number}", publisher="acme")
+        skill = make_skill(f"skill-{number}", publisher="acme")  # type: ignore[no-untyped-call]
         artifact = skill.artifact._replace(digest=Digest.of(content), size=len(content))
         version = PackageVersion(skill._replace(version="1.0.0", artifact=artifact), 2.0, "ann", Digest.of(content))
         await store.publish(version, content, CHANGE)
@@ -55,7 +56,7 @@ async def fill(store: SqlPackages) -> None:
 
 async def rate(read: Callable[[PackageName], Awaitable[Any]], reads: int) -> float:
     """Return reads a second."""
-    names = iter([PackageName("acme", f"skill-{random.randrange(PACKAGES)}") for _ in range(reads)])
+    names = iter([PackageName("acme", f"skill-{random.randrange(PACKAGES)}") for _ in range(reads)])  # noqa: S311  # nothing secret
 
     async def one_by_one() -> None:
         for name in names:

@@ -349,12 +349,12 @@ def import_command(*, output: Output, folder: Path) -> None:
 
 
 def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
-    from skillwire.adapters.sqlite.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
+    from skillwire.adapters.sql.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
 
     stores = chosen_stores()
     carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")
     with open_progress(output).during("artifacts") as progress:
-        rows = carry(stores.sqlite.database, stores.artifacts, folder, progress.advance)
+        rows = run_async(carry(stores.database, stores.artifacts, folder, progress.advance))
     output.document({"schema": "skillwire/registry-export/1", "folder": str(folder), "rows": dict(rows)})
     output.line(success(f"{word} "), bold(str(folder)), dim(f"  {plural(rows['versions'], 'version')}"))
     if is_import:

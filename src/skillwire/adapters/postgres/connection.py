@@ -75,6 +75,7 @@ class PostgresConnection:
 
     locked: Final = " FOR UPDATE"
     skip_locked: Final = " FOR UPDATE SKIP LOCKED"
+    refusals: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
     def __init__(self, connection: asyncpg.Connection, hosts: Hosts) -> None:
         self._connection = connection
@@ -105,6 +106,10 @@ class PostgresConnection:
     async def _begin(self, query: str) -> str:
         """Return the text of a query that is about to be run."""
         return translate(query)
+
+    async def continue_numbers(self, table: str) -> None:
+        greatest = f"(SELECT coalesce(max(number), 0) + 1 FROM {table})"  # noqa: S608  # a constant
+        await self._connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'number'), {greatest}, FALSE)")
 
     @asynccontextmanager
     async def part(self) -> AsyncIterator[None]:

@@ -36,6 +36,10 @@ class Connection(Protocol):
     def is_usable(self) -> bool:
         """Whether the transaction still stands. A full disk and a lost connection have undone all of it."""
 
+    @property
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """What it raises for values that break a rule of the schema."""
+
     async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
         """Return the rows of a query."""
 
@@ -51,6 +55,9 @@ class Connection(Protocol):
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
         """Run a statement for each of ``rows``."""
 
+    async def continue_numbers(self, table: str) -> None:
+        """Let the numbers of new rows follow those that were inserted with theirs."""
+
     def part(self) -> AbstractAsyncContextManager[None]:
         """Begin a part of the transaction, which its own error undoes alone."""
 
@@ -59,11 +66,12 @@ class Database(Protocol):
     """A database that event loops read and write. Raises StorageError (``DATABASE``)."""
 
     async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
-        """Return what ``call`` returns; its queries see one moment."""
+        """Return what ``call`` returns; its queries see one moment. It may be called twice."""
 
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing.
 
+        It may be called several times, after what an earlier call wrote was undone.
         Of the transactions with one ``turn``, none begins before the one before it has ended.
         """
 

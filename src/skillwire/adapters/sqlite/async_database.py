@@ -12,6 +12,7 @@ thread ends when it has been idle for a while and no watcher waits for such chan
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -23,8 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from skillwire.errors import StorageError
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from skillwire.adapters.sql.connection import Connection, Values
     from skillwire.adapters.sqlite.database import Database
 
@@ -41,6 +40,7 @@ class SqliteConnection:
 
     locked: Final = ""  # there is one writer at a time
     skip_locked: Final = ""
+    refusals: Final = (sqlite3.IntegrityError, sqlite3.DataError)
 
     def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
         self._database = database
@@ -65,6 +65,9 @@ class SqliteConnection:
 
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
         self._connection.executemany(statement, rows)
+
+    async def continue_numbers(self, table: str) -> None:
+        """Do nothing: the next number is always behind the greatest."""
 
     @asynccontextmanager
     async def part(self) -> AsyncIterator[None]:

@@ -7,11 +7,12 @@ import shutil
 import threading
 
 import pytest
+from tests.support.opened import run_blocking
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire import limits
+from skillwire.adapters.sql.registry_export import TABLES, export_registry, import_registry
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.registry_export import TABLES, export_registry, import_registry
 from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.errors import ConflictError, SkillwireError
 from skillwire.model.package import PackageName
@@ -66,14 +67,14 @@ async def registry(tmp_path, monkeypatch):
 
 
 def export(folder):
-    return export_registry(open_stores().sqlite.database, open_stores().artifacts, folder)
+    return run_blocking(export_registry(open_stores().database, open_stores().artifacts, folder))
 
 
 def into(home, folder, monkeypatch):
     """Import ``folder`` in the empty state under ``home``."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(home))
     close_stores()
-    return import_registry(open_stores().sqlite.database, open_stores().artifacts, folder)
+    return run_blocking(import_registry(open_stores().database, open_stores().artifacts, folder))
 
 
 async def test_export_import_and_export_again_are_the_same_bytes(registry, tmp_path, monkeypatch):
@@ -100,6 +101,9 @@ def test_every_table_is_exported_or_known_not_to_be(tmp_path):
     with database.reading() as connection:
         query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         assert {name for (name,) in connection.execute(query)} == OTHERS | TABLES.keys()
+        for table, columns in TABLES.items():
+            found = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            assert sorted(columns.split(", ")) == sorted(found)
 
 
 async def test_neither_an_export_nor_an_import_writes_over_anything(registry, tmp_path):
@@ -108,7 +112,7 @@ async def test_neither_an_export_nor_an_import_writes_over_anything(registry, tm
     with pytest.raises(ConflictError, match="not empty"):
         export(tmp_path / "one")
     with pytest.raises(ConflictError) as refused:
-        import_registry(open_stores().sqlite.database, open_stores().artifacts, tmp_path / "one")
+        await import_registry(open_stores().database, open_stores().artifacts, tmp_path / "one")
     assert refused.value.code == "REGISTRY_NOT_EMPTY"
 
 

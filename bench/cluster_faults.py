@@ -1,0 +1,76 @@
+"""Servers and databases that fail under a load: ``python bench/cluster_faults.py [KILLS FAIL_OVERS]``.
+
+Three servers share a PostgreSQL primary with a synchronous standby. Clients publish, read and call at any of them while
+servers are killed and the primary's power is cut, a server and the database are stopped for a while, and all servers
+are restarted one after the other; the clocks of two servers are five minutes wrong. In the end a checker goes through
+the whole history: no acknowledged write is missing, no read went back, no execution was lost or ended twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.support.cluster import (
+    FAIL_OVER,
+    PAUSE_DATABASE,
+    Cluster,
+    Load,
+    kill_server,
+    pause_server,
+    restart_server,
+    suffer,
+)
+
+KILLS: Final = 50
+FAIL_OVERS: Final = 20
+CLOCKS: Final = (0.0, 300.0, -300.0)
+
+
+async def run(folder: Path, kills: int, fail_overs: int) -> int:
+    """Run it and print what came of it; return how many promises were broken."""
+    cluster = Cluster(folder, clocks=CLOCKS)
+    try:
+        await cluster.start()
+        load = Load(cluster)
+        faults = [kill_server(number % 3) for number in range(kills)] + [FAIL_OVER] * fail_overs
+        faults += [pause_server(0), PAUSE_DATABASE, *[restart_server(number) for number in range(3)]]
+        took = await suffer(cluster, load, faults, lasting=1.5, between=2.0, advance=print)
+        broken = await load.finish()
+    finally:
+        cluster.close()
+    for sentence in broken[:20]:
+        print(f"  {sentence}")
+    done = Counter((one.kind, one.outcome.split()[0]) for one in load.history)
+    print(", ".join(f"{number:,} x {kind} {outcome}" for (kind, outcome), number in sorted(done.items())))
+    names = {faults[number][0].rstrip(" 012") for number in range(len(took))}
+    for name in sorted(names):
+        times = [seconds for (one, _, _), seconds in zip(faults, took, strict=True) if one.rstrip(" 012") == name]
+        print(f"{name}: {len(times)} times, recovered after {max(times):.1f} s at most (goal 10)")
+    return len(broken)
+
+
+def main() -> int:
+    """Run it; return the exit code."""
+    kills, fail_overs = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (KILLS, FAIL_OVERS)
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-"))
+    folder.chmod(0o755)
+    try:
+        broken = asyncio.run(run(folder, kills, fail_overs))
+    finally:
+        shutil.rmtree(folder)
+    print(f"{broken} broken promises ({time.monotonic() - began:.0f} s)")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

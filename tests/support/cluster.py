@@ -1,0 +1,376 @@
+"""Several servers over one database, a load on them, and faults while it runs; the history is judged at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from tests.support.history import Operation, check, recoveries
+from tests.support.postgres_pair import PATIENCE, Pair, free_port
+
+ROOT: Final = Path(__file__).parents[2]
+NAMESPACE: Final = "acme"
+#: Seconds that a client of the load waits for an answer.
+_ANSWER: Final = aiohttp.ClientTimeout(total=8)
+_REVISION: Final = "skillwire-revision"
+_FINAL: Final = {"completed", "failed", "timeout"}
+#: Seconds between two operations of one client: the machine is shared with the servers.
+_PAUSE: Final = 0.05
+
+
+class Server:
+    """One server, in a process of its own with a state directory of its own."""
+
+    def __init__(self, folder: Path, store: str, *, clock: float = 0.0) -> None:
+        self.folder, self.store, self.clock = folder, store, clock
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its process, and of commands that are to use its state directory."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return {**kept, "HOME": str(self.folder), "PYTHONPATH": str(ROOT), "SKILLWIRE_STORE": self.store}
+
+    def start(self) -> None:
+        """Begin its process; it answers some time later."""
+        arguments = [str(self.port), self.store, str(self.folder.parent / "runs"), str(self.clock)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.cluster_server", *arguments],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=self.environment,
+            )
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        """End it by a signal, and wait for that."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def run(self, *arguments: str) -> dict[str, Any]:
+        """Run a command with its state directory; return the JSON that it prints."""
+        command = [sys.executable, "-m", "skillwire", *arguments, "--json"]
+        done = subprocess.run(command, capture_output=True, env=self.environment, cwd=self.folder, timeout=PATIENCE)  # noqa: PLW1510
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode()[-2000:])
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+class Cluster:
+    """Three servers over a pair of databases, and an operator's token."""
+
+    def __init__(self, folder: Path, *, clocks: tuple[float, ...] = (0.0, 0.0, 0.0)) -> None:
+        self.folder = folder
+        (folder / "postgres").mkdir()
+        self.pair = Pair(folder / "postgres")
+        self.pair.primary.query("CREATE DATABASE skillwire")
+        self.store = self.pair.url("skillwire")
+        self.servers = []
+        for number, clock in enumerate(clocks):
+            home = folder / f"server-{number}"
+            home.mkdir()
+            self.servers.append(Server(home, self.store, clock=clock))
+        first, *others = self.servers
+        self.token: str = first.run("registry", "init", "ops")["secret"]
+        key = Path(".local/state/skillwire/server.key")
+        for server in others:
+            (server.folder / key).parent.mkdir(parents=True, mode=0o700)
+            shutil.copy(first.folder / key, server.folder / key)
+
+    async def start(self) -> None:
+        """Start all servers, make the namespace, and return when each of them answers."""
+        for server in self.servers:
+            server.start()
+        async with aiohttp.ClientSession(timeout=_ANSWER) as session:
+            for server in self.servers:
+                await _until(partial(_is_ready, session, server.url))
+            place, body = f"{self.servers[0].url}/api/registry/namespaces", {"name": NAMESPACE}
+            async with session.post(place, json=body, headers=self.credentials) as answer:
+                assert answer.status == 201, await answer.text()
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The header fields of the operator."""
+        return {"authorization": f"Bearer {self.token}"}
+
+    def close(self) -> None:
+        """End everything."""
+        for server in self.servers:
+            with suppress(ProcessLookupError):
+                server.send(signal.SIGCONT)
+            server.stop()
+        self.pair.close()
+
+
+class Load:
+    """Clients that publish, read and call, each against a server chosen anew for each request."""
+
+    def __init__(self, cluster: Cluster, *, publishers: int = 3, callers: int = 3) -> None:
+        self.history: list[Operation] = []
+        self._cluster = cluster
+        self._session = aiohttp.ClientSession(timeout=_ANSWER)
+        self._is_over = False
+        clients = [self._publish(f"p{n}") for n in range(publishers)] + [self._call(f"c{n}") for n in range(callers)]
+        self._clients = [asyncio.ensure_future(client) for client in clients]
+        self._random = random.Random(7)  # noqa: S311  # nothing secret
+
+    async def finish(self) -> list[str]:
+        """End the load, let everything come to rest, and return what contradicts a promise."""
+        self._is_over = True
+        await asyncio.gather(*self._clients)
+        versions, ends = {}, {}
+        for package in sorted({one.subject for one in self.history if one.kind == "publish"}):
+            versions[package] = await self._final_versions(package)
+        for execution in sorted({one.value for one in self.history if one.kind == "accept" and one.outcome == "ok"}):
+            ends[execution] = await self._final_end(execution)
+        await self._session.close()
+        for line in (self._cluster.folder / "runs").read_text().splitlines():
+            kind, number = line.split()
+            if kind == "order":
+                self.history.append(Operation("ran", "", f"order {number}", "", "ok", 0.0, 0.0))
+        return check(self.history, versions, ends)
+
+    # --- the clients
+
+    async def _publish(self, name: str) -> None:
+        """Publish version after version, each until it is acknowledged, and read the package after each."""
+        package, number, revision = f"package-{name}", 0, ""
+        while not self._is_over:
+            version = f"1.{number}.0"
+            archive = _archive(package, version)
+            answer = await self._request(
+                Operation("publish", name, package, version, "", 0, 0),
+                "POST",
+                f"/api/registry/namespaces/{NAMESPACE}/packages?version={version}&name={package}",
+                data=archive,
+                headers={**self._cluster.credentials, "content-type": "application/gzip"},
+            )
+            if answer is not None:
+                revision = answer[1].get(_REVISION, revision)
+                number += 1
+            for _ in range(2):
+                await self._read(name, package, revision)
+            await asyncio.sleep(_PAUSE)
+
+    async def _read(self, name: str, package: str, revision: str) -> None:
+        found = await self._request(
+            Operation("read", name, package, "", "", 0, 0),
+            "GET",
+            f"/api/registry/packages/{NAMESPACE}/{package}",
+            headers={_REVISION: revision} if revision else {},
+        )
+        if found is not None:
+            versions = " ".join(one["version"] for one in found[0].get("versions", ()))
+            self.history[-1] = self.history[-1]._replace(value=versions)
+
+    async def _call(self, name: str) -> None:
+        """Call function after function, each until it is accepted, and wait for its end at any server."""
+        number = 1_000_000 * (1 + int(name[1:]))
+        while not self._is_over:
+            number += 1
+            skill = "order" if number % 2 else "count"
+            subject = f"{skill} {number}"
+            execution = await self._accept(name, skill, number, subject)
+            if execution is not None:
+                await self._wait(name, execution)
+            await asyncio.sleep(_PAUSE)
+
+    async def _accept(self, name: str, skill: str, number: int, subject: str) -> str | None:
+        body = {"skill_id": f"local/{skill}", "caller": {"id": "load", "type": "agent"}, "inputs": {"number": number}}
+        key = {"idempotency-key": subject.replace(" ", "-")}
+        while not self._is_over:
+            operation = Operation("accept", name, subject, "", "", 0, 0)
+            accepted = await self._request(operation, "POST", f"/skills/{skill}/executions", json=body, headers=key)
+            if accepted is not None:
+                execution = str(accepted[0]["execution_id"])
+                self.history[-1] = self.history[-1]._replace(value=execution)
+                return execution
+            await asyncio.sleep(_PAUSE)
+        return None
+
+    async def _wait(self, name: str, execution: str) -> None:
+        for _ in range(1_000):
+            operation = Operation("end", name, execution, "", "", 0, 0)
+            seen = await self._request(operation, "GET", f"/executions/{execution}", headers={"prefer": "wait=2"})
+            if seen is not None and seen[0].get("status") in _FINAL:
+                self.history[-1] = self.history[-1]._replace(value=_end(seen[0]))
+                return
+            if seen is not None:
+                self.history.pop()  # it runs still
+            if self._is_over:
+                return
+            await asyncio.sleep(_PAUSE)
+
+    async def _request(
+        self, operation: Operation, method: str, path: str, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, str]] | None:
+        """Send a request to any server; note the operation; return the answer, and its fields, when it is a success."""
+        server = self._random.choice(self._cluster.servers)
+        began, outcome, found = time.monotonic(), "unknown", None
+        try:
+            async with self._session.request(method, server.url + path, **options) as answer:
+                content = await answer.read()
+                if answer.status < 300:
+                    found = json.loads(content), {name.lower(): value for name, value in answer.headers.items()}
+                    outcome = "ok"
+                elif answer.status == 404 and operation.kind == "read":
+                    found, outcome = ({}, {}), "ok"  # nothing is published yet
+                elif answer.status < 500:
+                    outcome = f"refused {answer.status} {content[:200]!r}"
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            pass
+        self.history.append(operation._replace(outcome=outcome, began=began, ended=time.monotonic(), server=server.url))
+        return found
+
+    # --- what is there in the end
+
+    async def _final_versions(self, package: str) -> set[str]:
+        async def find() -> set[str] | None:
+            place = f"{self._random.choice(self._cluster.servers).url}/api/registry/packages/{NAMESPACE}/{package}"
+            async with self._session.get(place, headers=self._cluster.credentials) as answer:
+                if answer.status != 200:
+                    return set() if answer.status == 404 else None
+                return {one["version"] for one in (await answer.json())["versions"]}
+
+        return await _until(find) or set()
+
+    async def _final_end(self, execution: str) -> str:
+        async def find() -> str | None:
+            place = f"{self._random.choice(self._cluster.servers).url}/executions/{execution}"
+            async with self._session.get(place) as answer:
+                if answer.status == 404:
+                    return "lost"
+                seen = await answer.json() if answer.status == 200 else {}
+                return _end(seen) if seen.get("status") in _FINAL else None
+
+        return await _until(find) or "still running"
+
+
+def _end(seen: dict[str, Any]) -> str:
+    error = seen.get("error") or {}
+    return f"{seen['status']} {seen.get('output', error.get('code', ''))}"
+
+
+def _archive(name: str, version: str) -> bytes:
+    text = f"---\nname: {name}\ndescription: Does it.\nmetadata:\n  version: {version}\n---\nDo it.\n".encode()
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as archive:
+        entry = tarfile.TarInfo(f"{name}/SKILL.md")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    return content.getvalue()
+
+
+async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool | None:
+    async with session.get(f"{url}/readyz") as answer:
+        return answer.status == 200 or None
+
+
+async def _until(attempt: Callable[[], Awaitable[Any]]) -> Any:
+    """Return what ``attempt`` returns once that is not None; None after :data:`PATIENCE`."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+            if (found := await attempt()) is not None:
+                return found
+        await asyncio.sleep(0.1)
+    return None
+
+
+#: What happens to a cluster: it begins with the first call, and what it broke is mended with the second one.
+Fault = tuple[str, Callable[[Cluster], object], Callable[[Cluster], object]]
+
+
+def kill_server(number: int) -> Fault:
+    """Kill a server; it comes back."""
+    return (
+        f"kill server {number}",
+        lambda cluster: cluster.servers[number].stop(),
+        lambda cluster: cluster.servers[number].start(),
+    )
+
+
+def restart_server(number: int) -> Fault:
+    """End a server with SIGTERM, as an upgrade does; it comes back."""
+    return (
+        f"restart server {number}",
+        lambda cluster: cluster.servers[number].stop(signal.SIGTERM),
+        lambda cluster: cluster.servers[number].start(),
+    )
+
+
+def pause_server(number: int) -> Fault:
+    """Stop a server's process for a while: it does not know that it was thought dead."""
+    return (
+        f"pause server {number}",
+        lambda cluster: cluster.servers[number].send(signal.SIGSTOP),
+        lambda cluster: cluster.servers[number].send(signal.SIGCONT),
+    )
+
+
+FAIL_OVER: Final[Fault] = (
+    "fail over",
+    lambda cluster: cluster.pair.fail_over(),
+    lambda cluster: cluster.pair.repair(),
+)
+PAUSE_DATABASE: Final[Fault] = (
+    "pause the database",
+    lambda cluster: cluster.pair.primary.signal(signal.SIGSTOP),
+    lambda cluster: cluster.pair.primary.signal(signal.SIGCONT),
+)
+#: Faults that leave nothing working while they last: the recovery counts from their end.
+STANDSTILLS: Final = {"pause the database"}
+
+
+async def suffer(
+    cluster: Cluster,
+    load: Load,
+    faults: list[Fault],
+    *,
+    lasting: float,
+    between: float,
+    advance: Callable[[str], object],
+) -> list[float]:
+    """Let faults happen one after the other under a load; return the seconds that each recovery took.
+
+    ``advance`` is called with the name of each fault.
+    """
+    times = []
+    for name, begin, mend in faults:
+        await asyncio.sleep(between)
+        advance(name)
+        began = time.monotonic()
+        await asyncio.to_thread(begin, cluster)
+        begun = time.monotonic()
+        await asyncio.sleep(lasting)
+        await asyncio.to_thread(mend, cluster)
+        # A fail-over is made by what watches the databases, whose own time does not count.
+        times.append(time.monotonic() if name in STANDSTILLS else begun if name == "fail over" else began)
+    await asyncio.sleep(between + 10)
+    return recoveries(load.history, times, ["publish", "read", "accept", "end"])

@@ -1,6 +1,7 @@
 """The proxies of deploy/ in front of three servers: requests, large bodies, streams, and a server that is killed."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.interop.peers import find_peer
 from tests.interop.skill_samples import copy_examples
 from tests.support.eventually import eventually
 from tests.support.invoking import write_action
+from tests.support.postgres import new_database
 
 pytestmark = pytest.mark.deep
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -18,10 +20,10 @@ CALL = {"caller": {"id": "me", "type": "user"}, "skill_id": "local/ask-somebody"
 FILES = {"nginx": ["nginx-servers.conf", "nginx.conf"], "haproxy": ["haproxy.cfg"], "caddy": ["Caddyfile"]}
 
 
-@pytest.fixture(params=FILES)
+@pytest.fixture(params=[*FILES, "nginx-postgresql"])
 def site(request, tmp_path):
-    """Give a proxy and the three servers behind it, which share one state directory."""
-    program = request.param
+    """Give a proxy and the three servers behind it, which share one state directory, or a database and a key."""
+    program, _, database = request.param.partition("-")
     find_peer(program)
     copy_examples(tmp_path / "skills")
     write_action(tmp_path / "skills", "ask-somebody", tables='[executor]\nkind = "human"\n')
@@ -29,19 +31,25 @@ def site(request, tmp_path):
     configuration.write_text((DEPLOY / "server.toml").read_text() + "\n[rpc]\nrun_code = true\n")
     text = "".join((DEPLOY / name).read_text() for name in FILES[program])
     servers = []
-    try:
+    with ExitStack() as stack:
+        store = stack.enter_context(new_database()) if database else ""
         for number in range(3):
-            options = ("--config", configuration, "--access-log")
-            servers.append(Serve(tmp_path / "skills", tmp_path / f"serve{number}", *options, home=tmp_path / "home"))
+            options = ("--config", configuration, "--access-log", "--store", store)
+            home = tmp_path / f"home{number}" if database else tmp_path / "home"
+            if database:
+                key = home / "skillwire" / "state" / "server.key"
+                key.parent.mkdir(parents=True)
+                key.write_bytes(b"k" * 32)
+                key.chmod(0o600)
+            servers.append(
+                stack.enter_context(Serve(tmp_path / "skills", tmp_path / f"serve{number}", *options, home=home))
+            )
         changes = {f"127.0.0.1:800{n}": one.url.removeprefix("http://") for n, one in enumerate(servers, 1)}
         if program == "nginx":
             changes["/var/cache/nginx-skills"] = str(tmp_path / "cache")
         with Front(text, changes, tmp_path / "front", program) as front:
             eventually(lambda: front.get(INDEX).status == 200)  # until the proxy has seen that they are ready
             yield front, servers
-    finally:
-        for server in servers:
-            server.__exit__()
 
 
 def call(front):

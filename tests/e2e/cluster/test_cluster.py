@@ -88,7 +88,7 @@ def test_a_login_begun_at_one_server_is_confirmed_at_another_and_polled_at_the_t
     signed = {**form_of(b), "Cookie": entered.fields["set-cookie"].partition(";")[0]}
     page = b.get(f"/account/device?user_code={begun['user_code']}", signed).body.decode()
     token = page.partition('name="token" value="')[2].partition('"')[0]
-    form = {"token": token, "user_code": begun["user_code"], "decision": "approve", "scope": "read", "lifetime": "1"}
+    form = {"token": token, "code": begun["user_code"], "decision": "approve", "scope": "read", "lifetime": "1"}
     confirmed = b.get("/account/device", signed, method="POST", body=urlencode(form))
     assert confirmed.status in {200, 303}, confirmed
     grant = "urn:ietf:params:oauth:grant-type:device_code"

@@ -324,6 +324,7 @@ REGISTRY_UPLOAD_SECONDS = Bound(24 * 3600, "seconds", "that an upload is kept af
 EXPORT_LINE_BYTES = Bound(16 * MIB, "bytes", "of one row of an export of a registry")
 REGISTRY_UNOWNED_SECONDS = Bound(3600, "seconds", "that a large artifact without a version is kept: one may come")
 REGISTRY_WITHDRAWN_SECONDS = Bound(10, "seconds", "that a quarantine waits until no path serves the package")
+REGISTRY_STALE_SECONDS = Bound(30, "seconds", "that a server may be behind the registry before `/readyz` says so")
 REGISTRY_READING = Bound(2, "archives", "that are unpacked and checked at once; each takes up to 200 MiB")
 REGISTRY_COUNTING = Bound(1_000, "downloads", "that are being counted at once; further ones are not counted")
 REGISTRY_COUNTED = Bound(10_000, "downloads", "counted lately; the same again needs no write")
@@ -335,6 +336,7 @@ DEVICE_POLL_SECONDS = Bound(5, "seconds", "between two polls of such a login; a 
 DEVICE_LOGINS = Bound(10_000, "logins", "on another device that wait at once; further ones are refused")
 DEVICE_LOGIN_CLIENT = Bound(64, "characters", "of the name of the program that asks for one")
 TOKEN_USED_SECONDS = Bound(300, "seconds", "until a token that is used is written down as used again")
+READINESS_SECONDS = Bound(2, "seconds", "for the database to answer the check of `/readyz`")
 SERVER_REVISION_SECONDS = Bound(5, "seconds", "that a request waits for a change that another server has acknowledged")
 REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 

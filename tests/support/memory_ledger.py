@@ -336,8 +336,10 @@ class MemoryLedger:
         running = sum(row.execution.worker is not None for row in self._open())
         completed, number = ended[-1][:2] if ended else (after.completed, after.ended)
         cursor = StatisticsCursor(completed, number, max(accepted, default=last))
+        waiting = [one.execution for one in rows if one.execution.status == "accepted"]
+        oldest = min((one.created for one in waiting if one.executor != "human"), default=None)
         return LedgerStatistics(
-            await self.count(), running, len(accepted), [_ended(execution) for *_, execution in ended], cursor
+            await self.count(), running, len(accepted), [_ended(execution) for *_, execution in ended], cursor, oldest
         )
 
     # --- steps

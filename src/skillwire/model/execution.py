@@ -352,13 +352,17 @@ class EndedExecution(NamedTuple):
 
 
 class LedgerStatistics(NamedTuple):
-    """Executions by status, those that run, and how many were accepted and which ended since the cursor before."""
+    """Executions by status, those that run, and how many were accepted and which ended since the cursor before.
+
+    ``oldest`` is when the oldest one that waits for a worker was accepted.
+    """
 
     statuses: Mapping[ExecutionStatus, int]
     running: int
     accepted: int
     ended: Sequence[EndedExecution]
     cursor: StatisticsCursor
+    oldest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

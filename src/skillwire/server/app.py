@@ -61,6 +61,7 @@ from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.problems import ProblemError
+from skillwire.server.readiness import ReadinessCheck
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.apm import ApmRegistry
 from skillwire.server.routes.clawhub import ClawHub
@@ -463,6 +464,12 @@ def make_components(
         views=AccessViews(base),
         skills=SkillListCache(served),
         ungranted=partial(ungranted_skills, stores),
+        readiness=ReadinessCheck(
+            stores.database,
+            time.monotonic,
+            lambda: catalog.reached,
+            packages.registry.store.revision if packages else None,
+        ),
         packages=packages,
     )
 

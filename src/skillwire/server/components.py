@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
     from skillwire.server.namespace_proofs import NamespaceProofs
+    from skillwire.server.readiness import ReadinessCheck
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
@@ -100,6 +101,7 @@ class Components:
     views: AccessViews
     skills: SkillListCache
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
+    readiness: ReadinessCheck
     packages: RegistryComponents | None = None
 
     @property

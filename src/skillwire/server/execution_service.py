@@ -216,6 +216,8 @@ class ExecutionService:
         self.clock = clock
         self.sleep = sleep
         self.places = ConcurrencyLimit(lambda: (limits.EXECUTION_FOLLOWERS, limits.EXECUTION_FOLLOWERS_CALLER))
+        #: Executions whose worker was lost, as this process noticed.
+        self.lease_expiries = 0
         self.on_cancel: Callable[[str], object] = lambda _: None
         self._log_accepted = log_accepted
         self._versions_kept: dict[Digest, float] = {}

@@ -89,11 +89,15 @@ _PAGES: Final = 20
 
 
 class ExecutionStats:
-    """Counts: ``statuses`` and ``running`` now; ``accepted``, ``ended``, ``seconds`` and ``waits`` so far."""
+    """Counts: ``statuses`` and ``running`` now; ``accepted``, ``ended``, ``seconds`` and ``waits`` so far.
+
+    ``oldest_queued`` is the age, in seconds, of the oldest execution that waits for a worker.
+    """
 
     def __init__(self, ledger: ExecutionLedger, clock: Callable[[], float] = time.time) -> None:
         self.statuses = dict.fromkeys(map(str, ExecutionStatus), 0)
         self.running = 0
+        self.oldest_queued = 0.0
         self.accepted = 0
         self.ended: Counter[str] = Counter()
         self.seconds = Histogram(EXECUTION_BUCKETS)
@@ -123,6 +127,7 @@ class ExecutionStats:
             counts = {str(status): number for status, number in found.statuses.items()}
             self.statuses = {status: counts.get(status, 0) for status in self.statuses}
             self.running, self._cursor = found.running, found.cursor
+            self.oldest_queued = 0.0 if found.oldest is None else max(0.0, self._clock() - found.oldest)
             self.accepted += found.accepted
             for end in found.ended:
                 self.ended[end.outcome] += 1

@@ -104,7 +104,12 @@ class ExpiryTask:
             failure = execution.failure
             return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
 
-        return await self._all(lambda now: ledger.recover(now, held=running()), loss_outcome) or was_late
+        async def recover(now: Moment) -> Sequence[str]:
+            lost = await ledger.recover(now, held=running())
+            self._service.lease_expiries += len(lost)
+            return lost
+
+        return await self._all(recover, loss_outcome) or was_late
 
     async def forget(self, is_over: Callable[[], bool]) -> None:
         """Forget everything old, unless ``is_over`` comes first."""

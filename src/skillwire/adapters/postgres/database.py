@@ -17,8 +17,9 @@ import random
 import secrets
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
@@ -169,6 +170,20 @@ class PostgresDatabase:
         if self._has_failed:
             self._has_failed = False
             await self.write(lambda connection: connection.run("UPDATE migrations SET checksum = checksum"))
+
+    async def find_obstacle(self) -> str:
+        """Return which migration is pending. Raises StorageError where the database does not answer."""
+        if not self._is_current and (pending := await self.pending()):
+            return f"the migration {pending[0]} is pending"
+        await self.check()
+        async with self._loop().pool.connection() as connection:
+            await connection.fetchval("SELECT 1")
+        return ""
+
+    def statistics(self) -> Mapping[str, float]:
+        """Return the totals of the connections."""
+        counters = asdict(self.counters)
+        return {"wait_seconds": counters.pop("waited"), **counters}
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another server has written, and at times for others."""

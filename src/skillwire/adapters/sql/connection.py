@@ -84,6 +84,12 @@ class Database(Protocol):
     async def check(self) -> None:
         """Try to write if the last attempt failed."""
 
+    async def find_obstacle(self) -> str:
+        """Return why a write would fail now: a full disk, a pending migration; empty when nothing is known."""
+
+    def statistics(self) -> Mapping[str, float]:
+        """Return totals since the start: ``wait_seconds``, ``reconnects``, ``failovers``, ``notifications``."""
+
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another process has written."""
 

@@ -160,6 +160,10 @@ ORDER BY completed, number LIMIT ?
 """
 _COUNT_RUNNING: Final = "SELECT count(*) FROM executions WHERE worker IS NOT NULL AND status = 'running'"
 
+_OLDEST_QUEUED: Final = """
+SELECT min(created) FROM executions WHERE completed IS NULL AND status = 'accepted' AND executor <> 'human'
+"""
+
 
 async def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
     """Return the counts now, and what was accepted and ended since ``after``; see the port."""
@@ -180,4 +184,6 @@ async def statistics(connection: Connection, after: StatisticsCursor, until: flo
         waited = None if claimed is None else max(0.0, claimed - created)
         outcome = json.loads(failure)[0] if failure else status
         ended.append(EndedExecution(outcome, waited, max(0.0, at - created)))
-    return LedgerStatistics(statuses, running, accepted, ended, StatisticsCursor(completed, ended_number, number))
+    oldest = await connection.value(_OLDEST_QUEUED)
+    cursor = StatisticsCursor(completed, ended_number, number)
+    return LedgerStatistics(statuses, running, accepted, ended, cursor, oldest)

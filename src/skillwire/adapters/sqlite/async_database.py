@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -87,10 +87,11 @@ def finish(awaitable: Awaitable[T]) -> T:
 
 
 class _Write(NamedTuple):
-    """A write, and the future of its caller."""
+    """A write, the future of its caller, and since when it waits."""
 
     call: Callable[[Connection], Awaitable[Any]]
     future: asyncio.Future[Any]
+    since: float
 
 
 class _WriterRun:
@@ -119,6 +120,7 @@ class AsyncDatabase:
         self._thread: threading.Thread | None = None
         self._watchers: list[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = []
         self._has_failed = False
+        self._waited = 0.0
 
     async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
         """Return what ``call`` returns, done in a thread; its queries see one moment."""
@@ -142,7 +144,7 @@ class AsyncDatabase:
                 work = partial(self._work, self._run, self._thread)
                 self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
                 self._thread.start()
-            self._run.waiting.append(_Write(call, future))
+            self._run.waiting.append(_Write(call, future, time.monotonic()))
             self._changed.notify_all()
         return await future
 
@@ -160,6 +162,19 @@ class AsyncDatabase:
             await asyncio.to_thread(self.database.check_disk_space)
             self._has_failed = False  # a failing write sets it again
             await self.write(lambda connection: connection.run("UPDATE migrations SET checksum = checksum"))
+
+    async def find_obstacle(self) -> str:
+        """Return whether the disk is full, or cannot be written."""
+        try:
+            if self.database.path.parent.exists():
+                await asyncio.to_thread(self.database.check_disk_space)
+        except StorageError as error:
+            return error.message
+        return ""
+
+    def statistics(self) -> Mapping[str, float]:
+        """Return the seconds that writes waited for the writer."""
+        return {"wait_seconds": self._waited}
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another connection has written."""
@@ -192,6 +207,8 @@ class AsyncDatabase:
                 self.database.close()
                 return
             if writes:
+                now = time.monotonic()
+                self._waited += sum(now - one.since for one in writes)
                 results = self._write(writes)
                 for loop in {future.get_loop() for future, _, _ in results}:  # one call wakes all callers of a loop
                     _call(loop, partial(_deliver, [one for one in results if one[0].get_loop() is loop]))

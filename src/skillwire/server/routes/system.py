@@ -2,8 +2,8 @@
 
 ``/healthz`` reports that the process answers; ``/readyz`` that it has a catalog, and the invalid folders. An invalid
 folder does not make the server unready: its last good version, and all other skills, are served. The server is unready,
-and *stale*, while changes of the folders are not followed: it may serve more than they allow now. These routes are
-public, so nothing here depends on skills that are not.
+and *stale*, while changes of the folders or the registry are not followed: it may serve more than they allow now. It is
+*blocked* while its store takes no writes. These routes are public, so nothing here depends on skills that are not.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BrokenFolder(Struct, forbid_unknown_fields=True):
 class Readiness(Struct, forbid_unknown_fields=True):
     """What ``/readyz`` answers once there is something to serve."""
 
-    status: Literal["ready", "stale"]
+    status: Literal["ready", "stale", "blocked"]
     watching: bool
     reason: str | None
     revision: Annotated[int, Meta(ge=0)]
@@ -114,7 +114,7 @@ class ResourceMetadata(Struct, forbid_unknown_fields=True):
 
 def system_routes(services: Services) -> Sequence[Route]:
     """Return the rows of health, readiness, metrics, search, OpenAPI and the authorization server."""
-    catalog = services.catalog
+    catalog, check = services.catalog, services.readiness
 
     async def health(_: RequestContext) -> ASGIApp:
         return json_response(msgspec.json.encode(Liveness()))
@@ -123,25 +123,32 @@ def system_routes(services: Services) -> Sequence[Route]:
         revision, watch = catalog.current, catalog.watch
         if revision is None:
             return NOT_READY if watch.alive else replace(NOT_READY, message=f"no skills are loaded: {watch.reason}")
+        await check.look()
+        status: Literal["ready", "stale", "blocked"] = "ready" if watch.alive else "stale"
+        reason = watch.reason or None
+        if check.is_stale and check.lag is not None:
+            status, reason = "stale", f"{check.lag.changes} changes of the registry are not served yet"
+        if check.obstacle:
+            status, reason = "blocked", check.obstacle
         content = Readiness(
-            status="ready" if watch.alive else "stale",
+            status=status,
             watching=watch.alive,
-            reason=watch.reason or None,
+            reason=reason,
             revision=revision.catalog.revision,
             skills=revision.skills,
             broken=[_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
             failing=services.executions.service.background.failing,
             notes=[note] if services.dht is not None and (note := services.dht.note()) else [],
         )
-        status = HTTPStatus.OK if watch.alive else HTTPStatus.SERVICE_UNAVAILABLE
-        return json_response(msgspec.json.encode(content), status)
+        code = HTTPStatus.OK if status == "ready" else HTTPStatus.SERVICE_UNAVAILABLE
+        return json_response(msgspec.json.encode(content), code)
 
     async def metrics(_: RequestContext) -> ASGIApp:
         network = None if services.lan is None else services.lan.count()
         await services.stats.refresh()
+        await check.look()
         node = None if services.dht is None else services.dht.status()
-        background = services.executions.service.background
-        parts = (services.metrics, catalog, services.stats, background)
+        parts = (services.metrics, catalog, services.stats, services.executions.service, check)
         text = await asyncio.to_thread(render_metrics, *parts, network=network, dht=node)
         return json_response(text, media_type=_PROMETHEUS)
 

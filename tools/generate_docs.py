@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
 import licences
 from api_reference import api_reference
@@ -39,6 +40,7 @@ from skillwire.protocols.skill_discovery import settings as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
 from skillwire.server import configuration_keys, create_app, openapi
+from skillwire.server.prometheus import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -121,7 +123,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     for file, (title, names) in COMMAND_PAGES.items():
         blocks = {f"usage {name}": usage(name) for name in names}
         yield _filled(REFERENCE / "commands" / f"{file}.md", title, blocks)
-    yield _filled(REFERENCE / "http.md", "The server over HTTP", {"routes": list_of_routes()})
+    yield _filled(REFERENCE / "http.md", "The server over HTTP", {"routes": list_of_routes(), "metrics": metrics()})
     routes = {"routes": list_of_routes(of_registry=True)}
     yield _filled(REFERENCE / "registry-api.md", "The registry over HTTP", routes)
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
@@ -282,6 +284,16 @@ def all_clauses() -> str:
 def exit_codes() -> str:
     """Return what each exit code of the command line means."""
     return _table(("exit code", "meaning"), exit_code_rows())
+
+
+def metrics() -> str:
+    """Return the metrics of ``/metrics``, with the suffix that a counter gets."""
+    rows = []
+    for name, family in METRICS.items():
+        shown = f"`skillwire_{name}{'_total' if family.kind is CounterMetricFamily else ''}`"
+        kind = "histogram: " if family.kind is HistogramMetricFamily else ""
+        rows.append((shown, ", ".join(f"`{label}`" for label in family.labels), f"{kind}{family.text.rstrip('.')}"))
+    return _table(("name", "labels", "meaning"), rows)
 
 
 def bounds() -> str:

@@ -12,6 +12,7 @@ missing=
 wants() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 wants nginx nginx
 wants haproxy haproxy
+wants promtool prometheus
 wants zip zip
 wants unzip unzip
 wants bsdtar libarchive-tools

@@ -30,8 +30,9 @@ def test_what_was_there_before_is_not_counted_and_what_comes_is_counted_once(off
     figures.refresh()
     assert (figures.accepted, figures.ended) == (0, {})
     assert figures.statuses == {"accepted": 0, "running": 0, "completed": 1, "failed": 0, "timeout": 0}
-    for _ in range(3):
-        office.accept()
+    office.accept()
+    office.accept()
+    waiting = office.accept()
     office.clock.pass_(2)
     first, second = map(claim_of, office.claim(limit=2))
     office.clock.pass_(5)
@@ -46,6 +47,7 @@ def test_what_was_there_before_is_not_counted_and_what_comes_is_counted_once(off
     assert (figures.seconds.total, sum(figures.seconds.slots)) == (14.0, 2)
     assert (figures.waits.total, sum(figures.waits.slots)) == (4.0, 2)
     assert figures.statuses["accepted"] == 1
+    assert figures.oldest_queued == pytest.approx(office.clock.wall - waiting.created)
 
 
 def test_every_way_to_end_is_told_by_its_reason(office, figures):
@@ -58,6 +60,7 @@ def test_every_way_to_end_is_told_by_its_reason(office, figures):
     office.clock.pass_(10)
     figures.refresh()
     assert figures.ended == {"cancelled": 1, "deadline": 1, "worker_lost": 1}
+    assert figures.oldest_queued == 0.0
     assert sum(figures.waits.slots) == 2  # nobody began the one that was too late
 
 

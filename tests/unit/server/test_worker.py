@@ -43,7 +43,8 @@ async def test_what_is_claimed_while_late_executions_end_is_not_lost():
         held.extend(options["held"])
         return ()
 
-    service: Any = SimpleNamespace(ledger=SimpleNamespace(expire=expire, recover=recover), clock=moment)
+    ledger = SimpleNamespace(expire=expire, recover=recover)
+    service: Any = SimpleNamespace(ledger=ledger, clock=moment, lease_expiries=0)
     assert not await worker.ExpiryTask(service, None).run(lambda: list(running))
     assert held == running != []
 

@@ -165,12 +165,16 @@ class AsyncDatabase:
 
     async def find_obstacle(self) -> str:
         """Return whether the disk is full, or cannot be written."""
-        try:
-            if self.database.path.parent.exists():
-                await asyncio.to_thread(self.database.check_disk_space)
-        except StorageError as error:
-            return error.message
-        return ""
+
+        def look() -> str:
+            try:
+                if self.database.path.parent.exists():
+                    self.database.check_disk_space()
+            except StorageError as error:
+                return error.message
+            return ""
+
+        return await asyncio.to_thread(look)
 
     def statistics(self) -> Mapping[str, float]:
         """Return the seconds that writes waited for the writer."""

@@ -1,7 +1,7 @@
 """The metrics of the server in the text format of Prometheus.
 
-:data:`METRICS` is the list of all: names and units follow the conventions of Prometheus. Each label has few values, and no
-client can choose one. The library takes 2 MiB, so it is imported with the first request for ``/metrics``.
+:data:`METRICS` is the list of all: names and units follow the conventions of Prometheus. Each label has few values,
+and no client can choose one. The library takes 2 MiB, so it is imported with the first request for ``/metrics``.
 """
 
 from __future__ import annotations

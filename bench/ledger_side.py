@@ -31,6 +31,7 @@ from skillwire.server.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skillwire.adapters.sql.ledger import SqlLedger
     from skillwire.model.execution import Attempt
     from skillwire.model.skill import ExecutorKind
 
@@ -79,10 +80,10 @@ async def _may_run(_: Skill) -> bool:
 
 
 class Side:
-    """A desk and a worker, with a ledger in ``folder``."""
+    """A desk and a worker, with a ledger that is in ``folder`` unless another one is given."""
 
-    def __init__(self, folder: Path) -> None:
-        self.ledger = open_ledger(folder)
+    def __init__(self, folder: Path, ledger: SqlLedger | None = None) -> None:
+        self.ledger = ledger or open_ledger(folder)
         self.desk = ExecutionService(
             self.ledger,
             settings=SETTINGS,

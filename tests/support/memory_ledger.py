@@ -324,18 +324,18 @@ class MemoryLedger:
         rows = list(self._rows.values())
         last = after.accepted
         if last is None:
-            last = max((row.number for row in rows if row.execution.created < after.completed), default=0)
+            last = max((row.number for row in rows if row.execution.created < after.since), default=0)
         accepted = [row.number for row in rows if row.number > last]
         ended = sorted(
             (row.execution.completed, row.number, row.execution)
             for row in rows
             if row.execution.completed is not None
-            and (row.execution.completed, row.number) > (after.completed, after.ended)
+            and (row.execution.completed, row.number) > (max(after.place, after.since), after.ended)
             and row.execution.completed <= until
         )[:limit]
         running = sum(row.execution.worker is not None for row in self._open())
-        completed, number = ended[-1][:2] if ended else (after.completed, after.ended)
-        cursor = StatisticsCursor(completed, number, max(accepted, default=last))
+        completed, number = ended[-1][:2] if ended else (after.place, after.ended)
+        cursor = StatisticsCursor(after.since, completed, number, max(accepted, default=last))
         waiting = [one.execution for one in rows if one.execution.status == "accepted"]
         oldest = min((one.created for one in waiting if one.executor != "human"), default=None)
         return LedgerStatistics(

@@ -336,9 +336,10 @@ class RunSettings:
 
 
 class StatisticsCursor(NamedTuple):
-    """Up to where statistics were read; ``accepted`` is None before the first reading."""
+    """Up to where statistics were read, of what happened ``since`` a time; the ledger knows what the others mean."""
 
-    completed: float
+    since: float
+    place: float = 0
     ended: int = 0
     accepted: int | None = None
 

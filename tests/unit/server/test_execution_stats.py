@@ -108,9 +108,9 @@ def test_a_ledger_that_cannot_be_read_is_read_later(office, figures, monkeypatch
 def test_the_index_says_what_has_ended(tmp_path):
     office = Office(tmp_path)
     with office.database.reading() as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {_SELECT_ENDED}", (0, 0, 0, 1, 1)).fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {_SELECT_ENDED}", (0, 0, 0, 1)).fetchall()
     assert "USING INDEX executions_ended (completed>" in plan[0][3]
-    assert len(plan) == 1  # in the order of the index
+    assert not any("B-TREE" in row[3] for row in plan)  # in the order of the index
 
 
 async def test_prometheus_is_told_and_no_skill_is_named(tmp_path, serving, executor, monkeypatch):

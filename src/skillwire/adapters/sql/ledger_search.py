@@ -6,6 +6,8 @@ index that only a search needs. A trace has no index at all: one page of a trace
 and the next page goes on where it stopped.
 
 Statistics are read from the rows too, so they cover every process that uses the database, and survive each of them.
+Where several transactions commit at once, their numbers and times are not in the order of the commits. So the schema
+has views that place each row behind those that were there before it, and leave out what an open transaction may precede.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 from skillwire import limits
@@ -153,10 +156,9 @@ async def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[
 
 
 _SELECT_ENDED: Final = """
-SELECT completed, number, status, failure, created, timeline
-FROM executions INDEXED BY executions_ended
-WHERE completed IS NOT NULL AND completed >= ? AND (completed, number) > (?, ?) AND completed <= ?
-ORDER BY completed, number LIMIT ?
+SELECT place, number, completed, status, failure, created, timeline FROM endings
+WHERE (place, number) > (?, ?) AND place < (SELECT ended_before FROM settled) AND +completed >= ?
+ORDER BY place, number LIMIT ?
 """
 _COUNT_RUNNING: Final = "SELECT count(*) FROM executions WHERE worker IS NOT NULL AND status = 'running'"
 
@@ -167,23 +169,25 @@ SELECT min(created) FROM executions WHERE completed IS NULL AND status = 'accept
 
 async def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
     """Return the counts now, and what was accepted and ended since ``after``; see the port."""
-    number = after.accepted
-    if number is None:
-        query = "SELECT number FROM executions WHERE created < ? ORDER BY number DESC LIMIT 1"
-        number = ((await connection.row(query, (after.completed,))) or (0,))[0]
-    query = "SELECT count(*), coalesce(max(number), ?1) FROM executions WHERE number > ?1"
-    accepted, number = await connection.row(query, (number,))
-    rows = await connection.rows(_SELECT_ENDED, (after.completed, after.completed, after.ended, until, limit))
+    begin = after.accepted
+    if begin is None:
+        query = "SELECT accepted_in + 1 FROM arrivals WHERE created < ? ORDER BY number DESC LIMIT 1"
+        begin = await connection.value(query, (after.since,)) or 0
+    end = max(begin, await connection.value("SELECT accepted_before FROM settled"))
+    query = "SELECT count(*) FROM arrivals WHERE accepted_in >= ? AND accepted_in < ? AND created >= ?"
+    accepted = await connection.value(query, (begin, end, after.since))
+    rows = await connection.rows(_SELECT_ENDED, (after.place, after.ended, after.since, limit))
+    rows = list(takewhile(lambda row: row[2] <= until, rows))
     running = await connection.value(_COUNT_RUNNING)
     statuses = await count(connection, ExecutionQuery())
-    completed, ended_number = rows[-1][:2] if rows else (after.completed, after.ended)
+    place, number = rows[-1][:2] if rows else (after.place, after.ended)
     ended = []
-    for at, _, status, failure, created, timeline in rows:
+    for _, _, at, status, failure, created, timeline in rows:
         events = map(json.loads, timeline.splitlines())
         claimed = next((event[0] for event in events if event[1] == "claim"), None)
         waited = None if claimed is None else max(0.0, claimed - created)
         outcome = json.loads(failure)[0] if failure else status
         ended.append(EndedExecution(outcome, waited, max(0.0, at - created)))
     oldest = await connection.value(_OLDEST_QUEUED)
-    cursor = StatisticsCursor(completed, ended_number, number)
+    cursor = StatisticsCursor(after.since, place, number, end)
     return LedgerStatistics(statuses, running, accepted, ended, cursor, oldest)

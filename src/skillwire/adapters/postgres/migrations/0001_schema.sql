@@ -58,8 +58,24 @@ CREATE TABLE executions (
     attachments TEXT COLLATE "C",
     log TEXT COLLATE "C",
     blobs TEXT COLLATE "C",
-    queue TEXT COLLATE "C" NOT NULL DEFAULT ''
+    queue TEXT COLLATE "C" NOT NULL DEFAULT '',
+    accepted_in BIGINT NOT NULL DEFAULT pg_current_xact_id()::TEXT::BIGINT,
+    ended_in BIGINT
 );
+-- What was accepted and what ended, in the order of the transactions; settled says up to where all of them have ended.
+CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    NEW.ended_in := pg_current_xact_id()::TEXT::BIGINT;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER executions_end BEFORE UPDATE OF completed ON executions FOR EACH ROW
+    WHEN (OLD.completed IS NULL AND NEW.completed IS NOT NULL) EXECUTE FUNCTION note_end();
+CREATE INDEX executions_arrivals ON executions USING brin (accepted_in) WITH (autosummarize = on);
+CREATE INDEX executions_endings ON executions (ended_in, number) WHERE ended_in IS NOT NULL;
+CREATE VIEW arrivals AS SELECT number, accepted_in, created FROM executions;
+CREATE VIEW endings AS SELECT ended_in AS place, number, completed, status, failure, created, timeline
+    FROM executions WHERE ended_in IS NOT NULL;
+CREATE VIEW settled AS SELECT horizon AS accepted_before, horizon AS ended_before
+    FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT AS horizon) AS snapshot;
 CREATE INDEX executions_held
     ON executions (lease_boot, lease_until, worker, attempt, execution_id, executor, caller, skill)
     WHERE worker IS NOT NULL AND status = 'running';

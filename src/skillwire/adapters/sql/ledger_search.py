@@ -7,7 +7,7 @@ and the next page goes on where it stopped.
 
 Statistics are read from the rows too, so they cover every process that uses the database, and survive each of them.
 Where several transactions commit at once, their numbers and times are not in the order of the commits. So the schema
-has views that place each row behind those that were there before it, and leave out what an open transaction may precede.
+has views that place each row behind those that were there before it, up to where no open transaction precedes one.
 """
 
 from __future__ import annotations

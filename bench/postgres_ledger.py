@@ -133,7 +133,7 @@ async def leases(url: str, number: int, server: int) -> dict[str, float]:
     for _ in range(number // _BATCH):
         await ledger.accept_all([NewExecution(make_execution(one)) for one in range(_BATCH)])
     for worker in [f"host-{n}:1:abcd" for n in range(WORKERS)]:
-        claims[worker] = mine = []
+        mine = claims[worker] = list[Claim]()
         while len(mine) < number // WORKERS:
             claimed = await ledger.claim(worker, now, quota, limit=_BATCH)
             mine += [Claim(one.execution_id, worker, one.attempt) for one in claimed]

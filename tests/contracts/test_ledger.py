@@ -177,6 +177,39 @@ class TestReporting:
         assert list(office.ledger.renew([claim], office.clock.now, LEASE)) == [claim]
         assert office.find(held) == held
 
+    @pytest.mark.parametrize("how", ["release", "recover", "retry"])
+    def test_a_claim_of_the_same_worker_is_another_one(self, office, how):
+        """The attempt is the fence: it rises with each claim, so a worker that was thought dead writes nothing."""
+        accepted = office.accept(is_repeatable=True, max_attempts=3)
+        early = office.claim_one("w1")
+        if how == "release":
+            assert office.ledger.release(claim_of(early), office.clock.now)
+        elif how == "retry":
+            assert office.ledger.fail(claim_of(early), PASSING, office.clock.now)
+        else:
+            office.clock.pass_(LEASE + 1)
+            assert list(office.ledger.recover(office.clock.now)) == [accepted.execution_id]
+        late = office.claim_one("w1")
+        assert claim_of(late) == claim_of(early)._replace(attempt=early.attempt + 1)
+        assert office.ledger.renew([claim_of(early)], office.clock.now, LEASE)
+        for report in ("complete", "fail", "release"):
+            more = {"complete": (b"early",), "fail": (LASTING,), "release": ()}[report]
+            assert not getattr(office.ledger, report)(claim_of(early), *more, office.clock.now)
+        assert office.find(accepted) == late
+
+    def test_a_lease_that_is_renewed_ends_alone_when_it_is_renewed_no_more(self, office):
+        first, second = office.accept(is_repeatable=True), office.accept(is_repeatable=True)
+        claims = [claim_of(one) for one in office.claim(limit=2)]
+        for renewed in (claims, claims, claims[1:]):
+            office.clock.pass_(LEASE / 2)
+            assert list(office.ledger.renew(renewed, office.clock.now, LEASE)) == []
+            assert list(office.ledger.recover(office.clock.now)) == []
+        office.clock.pass_(LEASE * 0.6)
+        assert list(office.ledger.recover(office.clock.now)) == [first.execution_id]
+        assert list(office.ledger.renew(claims, office.clock.now, LEASE)) == claims[:1]
+        office.clock.pass_(LEASE + 1)
+        assert list(office.ledger.recover(office.clock.now)) == [second.execution_id]
+
     def test_the_first_report_counts(self, office):
         office.accept()
         claim = claim_of(office.claim_one())

@@ -205,8 +205,9 @@ class FileBlobWriting:
             os.fsync(self._open)
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """Yield what was written. Raises StorageError (``STORAGE``)."""
+        """Yield what was written, at least one piece. Raises StorageError (``STORAGE``)."""
         with storage_errors(self._path), self._path.open("rb") as file:
+            yield file.read(size)
             while piece := file.read(size):
                 yield piece
 

@@ -81,7 +81,11 @@ class SqlRunBlobs(Store):
                     await asyncio.to_thread(files[-1].write, piece)
             for file in files:
                 await asyncio.to_thread(file.finish)
-            return await self._store(owner, list(zip(files, [kind for _, kind in contents], strict=True)), now)
+            kept = await self._store(owner, list(zip(files, [kind for _, kind in contents], strict=True)), now)
+            if self._pieces is not None:  # the transaction may have been done twice
+                for file in files:
+                    await asyncio.to_thread(file.move, self._place(file.digest))
+            return kept
         finally:
             for file in files:
                 file.close()
@@ -103,9 +107,10 @@ class SqlRunBlobs(Store):
         if await connection.value(query) > self._in_all:
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
         for file, _ in files:
-            if self._pieces is not None:
+            if self._pieces is None:
+                file.move(self._place(file.digest))
+            else:
                 await self._pieces.put(connection, file.digest, file.pieces(PIECE_BYTES))
-            file.move(self._place(file.digest))
         return kept
 
     async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:

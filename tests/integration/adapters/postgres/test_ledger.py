@@ -96,11 +96,12 @@ async def test_of_those_that_end_an_execution_at_once_one_does(servers):
 
 async def test_machines_whose_clocks_are_five_minutes_off_keep_each_others_leases(servers):
     some, offsets = servers(3), (0.0, 300.0, -300.0)
-    clocks = [
-        PostgresClock(database, steady=lambda base=base: loop.time() + base)
-        for base, (database, _) in zip(offsets, some, strict=True)
-    ]
     loop = asyncio.get_running_loop()
+
+    def clock_of(database, offset):
+        return PostgresClock(database, steady=lambda: loop.time() + offset)
+
+    clocks = [clock_of(database, offset) for offset, (database, _) in zip(offsets, some, strict=True)]
     for clock in clocks:
         await clock.measure()
     quota = replace(NO_QUOTA, lease=30.0)

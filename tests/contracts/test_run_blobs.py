@@ -9,6 +9,8 @@ import time
 import pytest
 from tests.support.opened import Blocking
 
+from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.outputs import PIECE_BYTES, Pieces
 from skillwire.adapters.sql.run_blobs import SqlRunBlobs, hold_blobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
@@ -22,16 +24,28 @@ KIB = 1024
 SETTINGS = RunSettings(blob_bytes=100 * KIB, blobs_per_owner=300 * KIB, blob_seconds=24 * HOUR)
 
 
-@pytest.fixture
-def database(tmp_path):
-    made = Database(tmp_path / "skillwire.db")
-    yield made
-    made.close()
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request, tmp_path):
+    """Return what opens the blobs again, by default those of the same machine."""
+    is_shared = request.param == "postgres"
+    database = Database(tmp_path / "skillwire.db")
+    shared = Blocking(PostgresDatabase(request.getfixturevalue("postgres_url"))) if is_shared else None
+
+    def opened(folder="run-blobs", **options):
+        if shared is None:
+            return Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / folder, SETTINGS, **options))
+        options["pieces"] = Pieces("run_blob_pieces")
+        return Blocking(SqlRunBlobs(shared.wrapped, tmp_path / folder, SETTINGS, **options))
+
+    yield opened
+    database.close()
+    if shared is not None:
+        shared.close()
 
 
 @pytest.fixture
-def blobs(tmp_path, database):
-    return Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+def blobs(opened):
+    return opened()
 
 
 def put(blobs, content, owner="anna", kind="text/plain", now=NOW):
@@ -175,8 +189,8 @@ def test_those_of_one_owner_have_a_bound_and_small_ones_count_as_larger(blobs):
     put(blobs, b"one later", now=NOW + 48 * HOUR)  # the others have expired
 
 
-def test_those_of_all_have_a_bound(tmp_path, database):
-    blobs = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS, in_all=130 * KIB))
+def test_those_of_all_have_a_bound(opened):
+    blobs = opened(in_all=130 * KIB)
     put(blobs, b"one")
     put(blobs, b"two", "bert")
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
@@ -205,7 +219,7 @@ def test_what_was_begun_and_not_kept_leaves_nothing(blobs):
     assert files(blobs) == []
 
 
-def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path, blobs, database):
+def test_what_killed_processes_left_is_removed_when_it_is_old(blobs, opened):
     blob = put(blobs, b"hello")
     orphan = blobs._folder / "ab" / ("c" * 62)
     orphan.parent.mkdir()
@@ -214,16 +228,16 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path, blobs, d
     old = time.time() - 2 * HOUR
     for path in (orphan, blobs._folder / ".new-123", blobs.file_of(blob.digest)):
         os.utime(path, (old, old))
-    again = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    again = opened()
     assert again.expire(NOW) == 0
     assert files(blobs) == sorted([".new-456", blob.digest.hex[2:]])
 
 
-def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(tmp_path, blobs, database):
+def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(blobs, opened):
     put(blobs, b"hello")
     half = blobs._folder / ".new-123"
     half.write_bytes(b"left")
-    again = Blocking(SqlRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    again = opened()
     again.expire(NOW)
     assert half.exists()  # somebody may be writing it
     old = time.time() - 2 * HOUR
@@ -255,10 +269,26 @@ def test_a_full_disk_is_told_and_keeps_nothing(blobs, monkeypatch):
     assert blobs.find("anna", Digest.of(b"hello"), NOW) is None
 
 
-def test_a_file_that_is_gone_is_told_as_no_path(blobs):
+def test_a_file_that_is_gone_is_fetched_where_machines_share_the_bytes(blobs):
     blob = put(blobs, b"hello")
     blobs.file_of(blob.digest).unlink()
-    assert blobs.file_of(blob.digest) is None
+    again = blobs.file_of(blob.digest)
+    assert again is None or again.read_bytes() == b"hello"
+    assert (again is None) == (blobs._pieces is None)
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1])
+def test_another_machine_reads_what_was_stored_until_it_is_removed(opened, size):
+    here, there = opened(), opened("elsewhere")
+    if here._pieces is None:
+        return
+    for one in (here, there):
+        one.wrapped._settings = RunSettings(blob_bytes=3 * PIECE_BYTES, blobs_per_owner=9 * PIECE_BYTES)
+    content = os.urandom(size)
+    digest = put(here, content).digest
+    assert there.file_of(digest).read_bytes() == content
+    assert here.remove("anna", digest)
+    assert opened("third").file_of(digest) is None
 
 
 @pytest.mark.parametrize(

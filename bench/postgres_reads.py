@@ -44,7 +44,7 @@ async def fill(store: SqlPackages) -> None:
 
     async def publish(number: int) -> None:
         content = b"%d" % number
-        skill = make_skill(f"skill-{number}", publisher="acme")  # type: ignore[no-untyped-call]
+        skill = make_skill(f"skill-{number}", publisher="acme")  # type: ignore[no-untyped-call]  # of the tests
         artifact = skill.artifact._replace(digest=Digest.of(content), size=len(content))
         version = PackageVersion(skill._replace(version="1.0.0", artifact=artifact), 2.0, "ann", Digest.of(content))
         await store.publish(version, content, CHANGE)

@@ -36,6 +36,7 @@ from skillwire.registry.tokens import Tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql.connection import Database as AnyDatabase
     from skillwire.model.execution import RunSettings
     from skillwire.ports import UploadStore
@@ -110,8 +111,11 @@ class Stores:
     @cached_property
     def database(self) -> AnyDatabase:
         """The database."""
-        if not self.is_shared:
-            return self.sqlite
+        return self.postgres if self.is_shared else self.sqlite
+
+    @cached_property
+    def postgres(self) -> PostgresDatabase:
+        """The shared database."""
         from skillwire.adapters.postgres.database import PostgresDatabase  # noqa: PLC0415  # an extra
 
         return PostgresDatabase(self.url)

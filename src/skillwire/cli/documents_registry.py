@@ -54,7 +54,7 @@ class RegistryInitDocument(TypedDict):
 
 
 class RegistryExportDocument(TypedDict):
-    schema: Annotated[Literal["skillwire/registry-export/1"], "An export or import of a registry"]
+    schema: Annotated[Literal["skillwire/registry-export/1"], "An export, import or copy of a registry"]
     folder: Annotated[str, "Folder of the export"]
     rows: Annotated[dict[str, int], "Rows by table"]
 

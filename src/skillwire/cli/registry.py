@@ -348,6 +348,31 @@ def import_command(*, output: Output, folder: Path) -> None:
     _carry(output, folder, is_import=True)
 
 
+@command.command(name="migrate")
+@click.option("--from", "source", type=click.Choice(["sqlite"]), default="sqlite", help="Where everything is now.")
+@click.option("--to", "target", metavar="URL", default="", help="An empty database of PostgreSQL; or SKILLWIRE_STORE.")
+@output_options
+def migrate_command(*, output: Output, source: str, target: str) -> None:  # noqa: ARG001  # there is one kind
+    """Copy everything of the state directory, executions too, into PostgreSQL.
+
+    Stop the servers of this machine before. Each artifact and table is verified by digest. After an interruption the
+    same command continues. Then give each server the same server.key.
+    """
+    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # same
+
+    stores = open_stores(target)
+    if not stores.is_shared:
+        raise UsageError("USAGE", "no database is named", fix="Name it: --to postgresql://USER@HOST/DATABASE")
+    from skillwire.adapters.postgres.copy import Sources, copy_state  # noqa: PLC0415  # an extra
+
+    state = state_directory()
+    with open_progress(output).during("tables") as progress:
+        rows = run_async(copy_state(Sources.of(state), stores.postgres, progress.advance))
+    output.document({"schema": "skillwire/registry-export/1", "folder": str(state), "rows": dict(rows)})
+    output.line(success("copied "), plural(sum(rows.values()), "row"), dim(f"  {plural(rows['versions'], 'version')}"))
+
+
 def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
     from skillwire.adapters.sql.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
 

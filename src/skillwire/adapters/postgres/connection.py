@@ -177,15 +177,15 @@ class Hosts:
         self.place = f"{parts.scheme}://{hosts}{parts.path}"
         self.counters = Counters()
 
-    async def connect(self) -> asyncpg.Connection:
-        """Return a connection to the primary, tried first where it was found last."""
+    async def connect(self, seconds: float = limits.POSTGRES_STATEMENT_SECONDS) -> asyncpg.Connection:
+        """Return a connection to the primary, tried first where it was found last; each statement has ``seconds``."""
         problem: Exception | None = None
         for url in sorted(self._urls, key=lambda one: one != self._primary):
             try:
                 connection = await asyncpg.connect(
                     url,
                     timeout=limits.POSTGRES_CONNECT_SECONDS,
-                    command_timeout=limits.POSTGRES_STATEMENT_SECONDS,
+                    command_timeout=seconds,
                     server_settings=_SETTINGS,
                     target_session_attrs="primary",
                 )

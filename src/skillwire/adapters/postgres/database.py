@@ -17,8 +17,8 @@ import random
 import secrets
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -50,8 +50,8 @@ _CHANNEL: Final = "skillwire"
 _DEBOUNCE: Final = 0.02
 #: Seconds between two looks for what was written without one.
 _POLL: Final = 1.0
-#: Seconds for a step of the schema, whose tables may be large.
-_MIGRATION_SECONDS: Final = 3600.0
+#: Seconds for a statement that changes the schema or copies a table, which may be large.
+_MAINTENANCE_SECONDS: Final = 3600.0
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, checksum TEXT NOT NULL)"
 
 
@@ -97,14 +97,14 @@ class PostgresDatabase:
         may_migrate: bool = True,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        self._hosts = Hosts(url)
-        self.counters = self._hosts.counters
+        self.hosts = Hosts(url)
+        self.counters = self.hosts.counters
         self._connections = connections
         self._may_migrate = may_migrate
         self._migrations = read_migrations("skillwire.adapters.postgres") if migrations is None else migrations
         self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
         self._lock = threading.Lock()
-        self._is_current = False
+        self._is_open = self._is_current = False
         self._has_failed = False
         self._name = secrets.token_hex(8)
 
@@ -113,7 +113,7 @@ class PostgresDatabase:
         loop = await self._opened()
         while True:
             async with loop.pool.connection() as connection:
-                reading = ReadConnection(connection, self._hosts)
+                reading = ReadConnection(connection, self.hosts)
                 try:
                     return await call(reading)
                 except SecondQuery:
@@ -150,16 +150,27 @@ class PostgresDatabase:
 
     async def migrate(self) -> None:
         """Run the missing steps of the schema, of several servers one at a time."""
-        async with self._loop().pool.connection() as connection:
-            unlimited = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0"
-            begin = f"BEGIN; {unlimited}; {_take_turn('migrations')}"
-            await connection.execute(begin, timeout=_MIGRATION_SECONDS)
+        async with self.maintenance() as connection, connection.transaction():
+            await connection.execute(_take_turn("migrations"))
             await connection.execute(_TABLE)
             for migration in await self._pending(connection):
-                await connection.execute(migration.script, timeout=_MIGRATION_SECONDS)
+                await connection.execute(migration.script)
                 row = (migration.number, migration.checksum)
                 await connection.execute("INSERT INTO migrations VALUES ($1, $2)", *row)
-            await connection.execute("COMMIT")
+
+    @asynccontextmanager
+    async def maintenance(self) -> AsyncIterator[asyncpg.Connection]:
+        """Give a connection whose statements may take long. Raises StorageError (``DATABASE``)."""
+        try:
+            connection = await self.hosts.connect(_MAINTENANCE_SECONDS)
+            try:
+                for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+                    await connection.execute(f"SET {name} = 0")
+                yield connection
+            finally:
+                connection.terminate()
+        except FAILED as error:
+            raise self.hosts.error(error) from error
 
     async def shrink(self) -> int:
         """Return 0: the database gives space back by itself."""
@@ -173,7 +184,7 @@ class PostgresDatabase:
 
     async def find_obstacle(self) -> str:
         """Return which migration is pending. Raises StorageError where the database does not answer."""
-        if not self._is_current and (pending := await self.pending()):
+        if not self._is_current and (pending := await self.pending()):  # later ones are of a newer server
             return f"the migration {pending[0]} is pending"
         await self.check()
         async with self._loop().pool.connection() as connection:
@@ -207,24 +218,24 @@ class PostgresDatabase:
             with self._lock:
                 for ended in [one for one in self._loops if one.is_closed()]:
                     del self._loops[ended]
-                loop = self._loops[running] = _Loop(self._hosts, self._connections)
+                loop = self._loops[running] = _Loop(self.hosts, self._connections)
         return loop
 
     async def _opened(self) -> _Loop:
         """Return what belongs to the running event loop, once the schema is there."""
-        if not self._is_current:
-            if pending := await self.pending():
-                if self._may_migrate:
-                    await self.migrate()
-                elif not await self.exists():
-                    raise self._hosts.error(f"its schema lacks {pending[0]}", "Run the migrations first.")
-            self._is_current = True
+        if not self._is_open:
+            pending = await self.pending()
+            if pending and self._may_migrate:
+                await self.migrate()
+            elif pending and not await self.exists():
+                raise self.hosts.error(f"its schema lacks {pending[0]}", "Run the migrations first.")
+            self._is_open, self._is_current = True, self._may_migrate or not pending
         return self._loop()
 
     async def _pending(self, connection: asyncpg.Connection) -> list[Migration]:
         is_new = await connection.fetchval("SELECT to_regclass('migrations') IS NULL")
         done = [] if is_new else await connection.fetch("SELECT number, checksum FROM migrations")
-        return pending_migrations(self._migrations, dict(map(tuple, done)), self._hosts.error)
+        return pending_migrations(self._migrations, dict(map(tuple, done)), self.hosts.error)
 
     async def _work(self, loop: _Loop, turn: str, waiting: deque[_Write]) -> None:
         while waiting:
@@ -280,7 +291,7 @@ class PostgresDatabase:
         return results
 
     async def _do(self, connection: asyncpg.Connection, write: _Write, *, is_part: bool) -> Any:
-        transaction = PostgresConnection(connection, self._hosts)
+        transaction = PostgresConnection(connection, self.hosts)
         if not is_part:
             return await write.call(transaction)
         try:
@@ -313,7 +324,7 @@ class PostgresDatabase:
 
         while True:
             with suppress(*FAILED):
-                connection, seen = await self._hosts.connect(), ""
+                connection, seen = await self.hosts.connect(), ""
                 try:
                     await connection.add_listener(_CHANNEL, notified)
                     while True:

@@ -299,7 +299,7 @@ class TestSchema:
             ours = open_one(url)
             await names(ours)
             await names(open_one(url, migrations=newer))
-            assert await names(ours) == []  # it goes on beside a newer server
+            assert (await names(ours), await ours.find_obstacle()) == ([], "")  # it goes on beside a newer server
             for migrations, said in ((shipped, "has step 9000"), ([*other, newer[-1]], "with another text")):
                 with pytest.raises(StorageError, match=said):
                     await names(open_one(url, migrations=migrations))
@@ -313,8 +313,9 @@ class TestSchema:
             await names(open_one(url))
             waiting = open_one(url, migrations=newer, may_migrate=False)
             assert (await names(waiting), await waiting.pending()) == ([], ["9000_new.sql"])
+            assert "9000_new.sql" in await waiting.find_obstacle()
             await waiting.migrate()
-            assert await waiting.pending() == []
+            assert (await waiting.pending(), await waiting.find_obstacle()) == ([], "")
 
 
 async def test_the_standby_that_became_the_primary_is_found(open_one):

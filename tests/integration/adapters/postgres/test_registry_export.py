@@ -25,7 +25,7 @@ async def database(postgres_url):
     await database.close()
 
 
-async def test_a_registry_moves_from_one_database_to_the_other_and_goes_on(registry, database, tmp_path):  # noqa: F811
+async def test_a_registry_moves_from_one_database_to_the_other_and_goes_on(registry, database, tmp_path):  # noqa: F811  # the fixture
     assert await registry.store.has_operator()
     rows = export(tmp_path / "one")
     assert await import_registry(database, None, tmp_path / "one") == rows
@@ -43,7 +43,7 @@ async def test_a_registry_moves_from_one_database_to_the_other_and_goes_on(regis
     "damage",
     [("versions", 0, 99), ("packages", 3, "soon"), ("members", 0, 7), ("accounts", 0, "a\0b"), ("packages", 0, 2**70)],
 )
-async def test_rows_that_the_database_refuses_are_named(registry, database, tmp_path, damage):  # noqa: F811
+async def test_rows_that_the_database_refuses_are_named(registry, database, tmp_path, damage):  # noqa: F811  # the fixture
     assert await registry.store.has_operator()
     export(tmp_path / "one")
     table, column, value = damage

@@ -1,0 +1,197 @@
+"""Everything of a state directory, copied into an empty PostgreSQL database.
+
+The tables are copied in the order of their keys, some rows in each transaction, so what is there already is the
+beginning of a table and a copy that was killed continues behind it. Meanwhile nothing else can write to the source.
+At the end of a table, both sides' rows have to have one digest; each artifact has to have its own. While the table
+``unfinished_copy`` exists, the target is not whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Final, NamedTuple, Self
+
+import asyncpg
+
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.postgres.connection import PostgresConnection
+from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.outputs import PIECE_BYTES
+from skillwire.adapters.sqlite.database import DATABASE, Database
+from skillwire.errors import ConflictError, StorageError
+from skillwire.model.digest import Digest
+
+#: Rows and bytes of one transaction at most, but for a single larger row.
+_ROWS: Final = 2_000
+_BYTES: Final = 16 * 1024 * 1024
+#: Tables that others refer to come first; those of the schema and of what a machine leads at present are not copied.
+_FIRST: Final = ("packages",)
+_NUMBERED: Final = ("packages", "artifacts", "executions")
+_OMITTED: Final = ("migrations", "leaders", "worker_leases")
+_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_TURN: Final = "SELECT pg_try_advisory_lock(hashtextextended('skillwire copy', 0))"
+_UNFINISHED: Final = "CREATE TABLE IF NOT EXISTS unfinished_copy ()"
+
+
+class Sources(NamedTuple):
+    """The files of a state directory."""
+
+    database: Database
+    artifacts: FileBlobs
+    outputs: FileBlobs
+    run_blobs: FileBlobs
+
+    @classmethod
+    def of(cls, state: Path) -> Self:
+        """Return those of a state directory."""
+        return cls(
+            Database(state / DATABASE), *(FileBlobs(state / name) for name in ("artifacts", "outputs", "run-blobs"))
+        )
+
+
+class _Table(NamedTuple):
+    """A table, its columns, and how many of them, the first ones, are its key."""
+
+    name: str
+    columns: Sequence[str]
+    keys: int
+    flags: frozenset[str]
+
+    @property
+    def query(self) -> str:
+        """All rows by key: both databases order texts and bytes alike."""
+        columns = [f'"{column}"' for column in self.columns]
+        return f"SELECT {', '.join(columns)} FROM {self.name} ORDER BY {', '.join(columns[: self.keys])}"  # noqa: S608  # constants
+
+
+async def copy_state(
+    sources: Sources, target: PostgresDatabase, advance: Callable[[], object] = lambda: None
+) -> Mapping[str, int]:
+    """Copy everything, or what an earlier copy left to do; return table → rows. ``advance`` is called now and then.
+
+    Raises ConflictError (``REGISTRY_NOT_EMPTY``), StorageError (``DATABASE``).
+    """
+    await target.read(lambda connection: connection.value("SELECT 1"))  # it has its schema then
+    with sources.database.writing() as source:
+        async with target.maintenance() as connection:
+            if not await connection.fetchval(_TURN):
+                raise ConflictError("REGISTRY_NOT_EMPTY", "another copy into this database is under way")
+            tables = [await _describe(source, connection, name) for name in _names(source)]
+            if not await connection.fetchval("SELECT to_regclass('unfinished_copy') IS NOT NULL"):
+                for table in tables:
+                    if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table.name})"):  # noqa: S608  # a constant
+                        raise ConflictError("REGISTRY_NOT_EMPTY", f"there are {table.name} in the database already")
+                await connection.execute(_UNFINISHED)
+            rows = {table.name: await _copy_table(sources, source, connection, table, advance) for table in tables}
+            outputs = (
+                "SELECT DISTINCT output_blob FROM executions WHERE output_blob IS NOT NULL AND output_forgotten = 0"
+            )
+            for query, blobs, name in (
+                (outputs, sources.outputs, "output_pieces"),
+                ("SELECT DISTINCT digest FROM run_blobs", sources.run_blobs, "run_blob_pieces"),
+            ):
+                rows[name] = await _copy_blobs(source.execute(query), blobs, connection, name, advance)
+            for name in _NUMBERED:
+                await PostgresConnection(connection, target.hosts).continue_numbers(name)
+            await connection.execute("DROP TABLE unfinished_copy")
+    return rows
+
+
+def _names(source: Connection) -> list[str]:
+    names = [name for (name,) in source.execute(_TABLES) if name not in _OMITTED]
+    return sorted(names, key=lambda name: name not in _FIRST)
+
+
+async def _describe(source: Connection, connection: asyncpg.Connection, name: str) -> _Table:
+    described = source.execute(f"PRAGMA table_info({name})").fetchall()
+    keys = [row[1] for row in sorted(described, key=lambda row: row[5]) if row[5]]
+    keys = keys or ["digest", "permissions"]  # of grants
+    query = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = $1"
+    kinds = dict(map(tuple, await connection.fetch(query, name)))
+    columns = [*keys, *(row[1] for row in described if row[1] not in keys)]
+    if missing := set(columns) - kinds.keys():
+        raise StorageError("DATABASE", f"PostgreSQL has no {name} with {', '.join(sorted(missing))}")
+    return _Table(name, columns, len(keys), frozenset(one for one in columns if kinds[one] == "boolean"))
+
+
+async def _copy_table(
+    sources: Sources, source: Connection, connection: asyncpg.Connection, table: _Table, advance: Callable[[], object]
+) -> int:
+    done = await connection.fetchval(f"SELECT count(*) FROM {table.name}")  # noqa: S608  # a constant
+    hashed, number = hashlib.sha256(), 0
+    for batch in _batches(_rows(sources, source, table)):
+        for row in batch:
+            _hash(hashed, row)
+        new = batch[max(0, done - number) :]
+        number += len(batch)
+        if new:
+            async with connection.transaction():
+                await connection.copy_records_to_table(table.name, records=new, columns=table.columns)
+        advance()
+    found = hashlib.sha256()
+    async with connection.transaction():
+        async for record in connection.cursor(table.query, prefetch=_ROWS if table.name != "artifacts" else 1):
+            _hash(found, record)
+    if found.digest() != hashed.digest():
+        message = f"the {table.name} there are not those of this machine; did it change after the copy began?"
+        raise StorageError("DATABASE", message, fix="Begin again with an empty database.")
+    return number
+
+
+def _rows(sources: Sources, source: Connection, table: _Table) -> Iterator[tuple[Any, ...]]:
+    flags = [table.columns.index(name) for name in table.flags]
+    for found in source.execute(table.query):
+        row = list(found)
+        for index in flags:
+            row[index] = bool(row[index])
+        if table.name == "artifacts":
+            digest = Digest(f"sha256:{row[table.columns.index('digest')].hex()}")
+            index = table.columns.index("content")
+            row[index] = sources.artifacts.read(digest) if row[index] is None else row[index]
+            if row[index] is None or Digest.of(row[index]) != digest:
+                raise StorageError("DATABASE", f"the artifact {digest} is lost or damaged")
+        yield tuple(row)
+
+
+def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(one) for one in row if isinstance(one, bytes | str))
+        if len(batch) == _ROWS or size > _BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _hash(hashed: Any, row: Iterable[Any]) -> None:
+    for value in row:
+        number = float(value) if isinstance(value, int) else value
+        content = number if isinstance(number, bytes) else repr(number).encode("utf-8", "surrogatepass")
+        hashed.update(b"%d:%b" % (len(content), content))
+
+
+async def _copy_blobs(
+    digests: Iterator[tuple[str]],
+    blobs: FileBlobs,
+    connection: asyncpg.Connection,
+    name: str,
+    advance: Callable[[], object],
+) -> int:
+    """Copy the files that rows name; those that are lost on this machine stay so."""
+    query = f"SELECT 1 FROM {name} WHERE digest = $1 LIMIT 1"  # noqa: S608  # a constant
+    put = f"INSERT INTO {name} VALUES ($1, $2, $3)"  # noqa: S608  # a constant
+    number = 0
+    for (digest,) in digests:
+        content = blobs.read(Digest(digest))
+        if content is not None and not await connection.fetchval(query, digest):
+            parts = (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))
+            await connection.executemany(put, [(digest, place, part) for place, part in enumerate(parts)])
+        number += content is not None
+        advance()
+    return number

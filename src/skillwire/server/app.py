@@ -122,8 +122,9 @@ PROTOCOLS: Final[list[Protocol]] = [
 T = TypeVar("T")
 #: Seconds between two removals of what uploads and publications of a registry left behind.
 _TIDY_SECONDS: Final = 3600.0
-#: Seconds between two looks for the changes of other servers, which wake the task that looks.
-_FOLLOW_SECONDS: Final = 30.0
+#: Seconds between two looks whether the database answers, and for the changes of other servers, which also wake the
+#: task that looks.
+_FOLLOW_SECONDS: Final = 5.0
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -221,7 +222,9 @@ class Application(Starlette):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), seconds)
 
-            self._repeated.append(asyncio.create_task(repeat("changes", follow, pause, _FOLLOW_SECONDS, lambda: False)))
+            self._repeated.append(
+                asyncio.create_task(repeat("database", follow, pause, _FOLLOW_SECONDS, lambda: False))
+            )
         if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
@@ -523,6 +526,7 @@ def open_executions(
         access_log=access_log,
         functions=functions,
         leads=stores.leads,
+        restore=Downloads(stores.packages, blobs, stores.tokens, time.time).restore if stores.is_shared else None,
         report=write_failing,
     )
 

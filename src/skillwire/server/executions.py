@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
+    from skillwire.server.worker import Restore
     from skillwire.trust.address import AddressPolicy
 
 
@@ -370,6 +371,7 @@ def make_executions(
     access_log: bool = True,
     functions: Collection[str] = (),
     leads: Callable[[str], Awaitable[bool]] | None = None,
+    restore: Restore | None = None,
     report: Callable[[Mapping[str, str]], object] = lambda _: None,
 ) -> Executions:
     """Return what accepts, runs and follows executions; ``executors`` are made when first needed.
@@ -398,7 +400,14 @@ def make_executions(
         service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
     )
     worker = Worker(
-        service, executors, callables, may_run, functions=functions, expire_blobs=run_blobs.expire, leads=leads
+        service,
+        executors,
+        callables,
+        may_run,
+        functions=functions,
+        expire_blobs=run_blobs.expire,
+        leads=leads,
+        restore=restore,
     )
     executions = Executions(
         service,

@@ -41,14 +41,16 @@ from skillwire.server.execution_service import ExecutionService, log_facts, span
 from skillwire.wire.tracing import open_span, read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from skillwire.executions.callable_skill import CallableSkill
+    from skillwire.model.digest import Digest
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import Executor
     from skillwire.server.callable_skills import CallableSkills
 
     ExpireBlobs = Callable[[float], Awaitable[int]]
+    Restore = Callable[[Skill, Iterable[tuple[Digest, int]]], Awaitable[object]]
 
 #: Larger outputs, in bytes, are validated in a thread.
 _LARGE: Final = 64 * 1024
@@ -168,7 +170,7 @@ class Worker:
 
     ``executors`` makes each kind when it is first needed; only these kinds are claimed. ``functions`` are the digests
     of the skills whose functions this process registered; it claims no others of the kind. ``leads`` is whether this
-    process does some work for all servers.
+    process does some work for all servers, and ``restore`` makes the files of a skill that this machine never had.
     """
 
     def __init__(
@@ -181,6 +183,7 @@ class Worker:
         functions: Collection[str] = (),
         expire_blobs: ExpireBlobs | None = None,
         leads: Callable[[str], Awaitable[bool]] | None = None,
+        restore: Restore | None = None,
     ) -> None:
         settings = service.settings
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -191,6 +194,7 @@ class Worker:
         self._callables = callables
         self._may_run = may_run
         self._leads = leads
+        self._restore = restore
         self._expiry = ExpiryTask(service, expire_blobs)
         service.on_cancel = self._let_go
         self._quota = Quota(
@@ -352,6 +356,7 @@ class Worker:
         find = self._service.ledger.find_skill
         mounts: dict[str, Skill] = {}
         skill = self._versions.get(execution.digest) or await find(execution.digest)
+        await self._restore_files(skill)
         callable_skill = self._callables.known(skill) if skill else None
         if skill is not None and callable_skill is None:
             callable_skill = await asyncio.to_thread(self._callables.of, skill)
@@ -366,8 +371,13 @@ class Worker:
             mounted = await find(digest)
             if mounted is None:
                 raise _UnavailableError(f"The skill {name}, which the run mounts, is not here any more")
+            await self._restore_files(mounted)
             mounts[name] = mounted
         return skill, callable_skill, mounts
+
+    async def _restore_files(self, skill: Skill | None) -> None:
+        if skill is not None and self._restore is not None:
+            await self._restore(skill, [(file.digest, file.size) for file in skill.files])
 
     async def _executor(self, kind: ExecutorKind) -> Executor:
         if kind not in self._executors:

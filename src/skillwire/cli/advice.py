@@ -115,7 +115,7 @@ def usage_error(error: click.ClickException) -> UsageError:
         and isinstance(error.param.type, click.Path)
         and "does not exist" in error.message
     ):
-        message = message.partition(": ")[2]
+        message = error.message.rstrip(".")
         fix = f"Check the spelling; a relative path begins at {Path.cwd()}."
     if not fix and context is not None:
         pieces = " ".join(context.command.collect_usage_pieces(context))

@@ -17,7 +17,7 @@ from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
-from skillwire.server.http import VARY, encode_fields, path_of, read_fields, read_ids, root_of, site_of
+from skillwire.server.http import VARY, RequestIds, encode_fields, path_of, read_fields, root_of, site_of
 from skillwire.server.problems import NOT_READY, ProblemError, too_many
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class RequestContext:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.ids = read_ids(scope["headers"])
+        self.ids = RequestIds(scope["headers"])
         self.label: RouteLabel = "none"
         self.route = ""  # the pattern of the path, once a row has taken it
         self.parameters: Mapping[str, str] = {}

@@ -38,6 +38,7 @@ from skillwire.model.execution import (
     OutputBlob,
 )
 from skillwire.server.background import BackgroundTasks
+from skillwire.server.http import LOGGED
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 from skillwire.wire.tracing import open_span, read_trace
 
@@ -251,7 +252,8 @@ class ExecutionService:
         with open_span(f"accept {execution.skill}", "producer", read_trace(execution.trace_id), attributes) as span:
             if execution.trace_id is None:  # the worker and what it calls continue the trace of the request
                 execution = replace(execution, trace_id=span.traceparent)
-            structlog.contextvars.bind_contextvars(trace_id=logged_trace(execution))
+            if self._log_accepted and (ids := LOGGED.get()) is not None:
+                ids.trace_id = logged_trace(execution)
             accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))
         if accepted.how == "another":
             raise ValidationError("VALIDATION_ERROR", "this Idempotency-Key was used with another request")

@@ -22,10 +22,11 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from starlette.types import Scope
 
@@ -70,26 +71,47 @@ def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[b
 _REQUEST_ID_LENGTH: Final = 64
 
 
-class RequestIds(NamedTuple):
-    """Names of a request in logs and traces; ``trace`` is the client's, or that of a proxy."""
+class RequestIds:
+    """The names of a request in logs and traces, read from its header fields with their first use. Trust: only names.
 
-    request_id: str
-    trace: TraceContext | None
-    made: str
+    ``trace_id`` is that of the span or the execution that the request became, if any.
+    """
 
-    def in_logs(self, recorded: TraceContext | None = None) -> dict[str, str]:
-        """Return the fields of each line about the request; ``recorded`` is the trace of its span."""
-        trace = recorded or self.trace
-        return {"request_id": self.request_id, "trace_id": trace.trace_id if trace else self.made}
+    __slots__ = ("_fields", "_made", "trace_id")
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._made: UUID | None = None
+        self.trace_id = ""
+
+    @property
+    def made(self) -> UUID:
+        """A new ID, which stands for what the client does not name."""
+        self._made = self._made or uuid4()
+        return self._made
+
+    @property
+    def request_id(self) -> str:
+        """``X-Request-Id``, or a new one."""
+        sent = read_fields(self._fields, b"x-request-id").get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
+        return sent if sent and sent.isprintable() else str(self.made)
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace of ``traceparent``, which is the client's or a proxy's."""
+        if not any(name == b"traceparent" for name, _ in self._fields):
+            return None
+        return read_trace(read_fields(self._fields, b"traceparent")[b"traceparent"])
+
+    def in_logs(self) -> dict[str, str]:
+        """Return the fields of each line about the request."""
+        trace = self.trace
+        trace_id = self.trace_id or (trace.trace_id if trace else self.made.hex)
+        return {"request_id": self.request_id, "trace_id": trace_id}
 
 
-def read_ids(fields: Iterable[tuple[bytes, bytes]]) -> RequestIds:
-    """Return ``X-Request-Id`` and the trace of ``traceparent``; new ones where none are sent. Trust: only names."""
-    sent, made = read_fields(fields, b"x-request-id", b"traceparent"), uuid4()
-    request_id = sent.get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
-    trace = read_trace(sent.get(b"traceparent"))
-    is_usable = request_id.isprintable() and request_id
-    return RequestIds(request_id if is_usable else str(made), trace, made.hex)
+#: The request that is being answered, for the log.
+LOGGED: Final[ContextVar[RequestIds | None]] = ContextVar("skillwire_request", default=None)
 
 
 def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 from skillwire.executions.view import without_ids
 from skillwire.folder.publish import InvalidFolder
 from skillwire.model.packed_skills import SkillChanges
+from skillwire.server.http import LOGGED
 from skillwire.trust.hidden_text import neutralise
 
 _NAMED: Final = 5
@@ -74,6 +75,10 @@ def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object]
                 event[name] = without_ids(value)
         return event
 
+    def add_ids(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        ids = LOGGED.get()
+        return event if ids is None else {**ids.in_logs(), **event}
+
     def hand_on(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         on_event(event)
         return event
@@ -82,6 +87,7 @@ def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object]
         processors=[
             structlog.contextvars.merge_contextvars,
             RepeatLimiter(),
+            *([add_ids] if form == "json" else []),
             shorten,
             hand_on,
             structlog.processors.add_log_level,

@@ -17,7 +17,7 @@ from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
 from skillwire.server.components import Services
 from skillwire.server.context import RequestContext, ResponseRecorder
-from skillwire.server.http import CONTEXT, Fields, Origins, is_own_name, read_ids
+from skillwire.server.http import CONTEXT, LOGGED, Fields, Origins, RequestIds, is_own_name
 from skillwire.server.metrics import Metrics, RouteLabel
 from skillwire.server.problems import (
     INTERNAL,
@@ -29,7 +29,7 @@ from skillwire.server.problems import (
     method_not_allowed,
     storage_problem,
 )
-from skillwire.wire.tracing import duration_histogram, open_span
+from skillwire.wire.tracing import TraceContext, duration_histogram, is_loaded, open_span
 
 #: Methods that metrics and spans name; clients may invent others.
 _METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
@@ -71,7 +71,7 @@ class RequestLog:
                 bytes=outcome.sent,
                 ms=round(outcome.seconds * 1000, 2),
                 client=client[0] if client else None,
-                **({} if fields is None else read_ids(fields).in_logs()),
+                **({} if fields is None else RequestIds(fields).in_logs()),
             )
 
 
@@ -102,49 +102,65 @@ class RequestMiddleware:
             app = URL_TOO_LONG
         elif is_local and not is_own_name(context.fields(b"host").get(b"host", "localhost")):
             app = OTHER_HOST
-        method = context.method if context.method in _METHODS else "_OTHER"
-        attributes = {
-            "http.request.method": method,
-            "url.scheme": scope.get("scheme", "http"),
-            "url.path": _shown(context.path),
-        }
-        if context.address:
-            attributes["client.address"] = context.address
-        with open_span(method, "server", context.ids.trace, attributes) as span:
-            with structlog.contextvars.bound_contextvars(**context.ids.in_logs(span.trace)):
-                failure = await self._answer(app, scope, receive, recorder, context)
-                label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
-                sent = 0 if context.method == "HEAD" else recorder.sent
-                outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
-                self._log.record(context.method, context.path, outcome, scope.get("client"))
-            found: dict[str, str | int] = {"http.response.status_code": recorder.status}
-            if context.route:
-                found["http.route"] = context.route
-                span.rename(f"{method} {context.route}")
-            if failure or recorder.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                found["error.type"] = failure or str(recorder.status)
-                span.fail(failure or str(recorder.status))
-            span.set(found)
-            if self._durations is not None:
-                measured = {"http.request.method": method, "url.scheme": scope.get("scheme", "http")}
-                self._durations.record(outcome.seconds, {**measured, **found})
+        logged = LOGGED.set(context.ids)
+        try:
+            trace = context.ids.trace
+            if trace is None and not is_loaded():
+                await self._answer(app, context, recorder, started)
+            else:
+                await self._trace(app, context, recorder, started, trace)
+        finally:
+            LOGGED.reset(logged)
 
     async def _answer(
-        self, app: ASGIApp, scope: Scope, receive: Receive, recorder: ResponseRecorder, context: RequestContext
-    ) -> str:
-        """Answer a request; return the class of a failure of ours, which is logged and answered with 500."""
+        self, app: ASGIApp, context: RequestContext, recorder: ResponseRecorder, started: float
+    ) -> tuple[Outcome, str]:
+        """Answer and record a request; also return the class of a failure of ours, which is logged and becomes 500."""
+        failure = ""
         try:
-            await app(scope, receive, recorder)
+            await app(context.scope, context.receive, recorder)
         except Exception as error:
             disk = error if isinstance(error, StorageError) else None
             reason: dict[str, Any] = {"exc_info": error} if disk is None else {"error": one_line(disk)}
             structlog.get_logger("skillwire").error("a request failed", path=_shown(context.path), **reason)
             if recorder.status:
                 raise  # the server cuts the connection, so that the client sees that something is missing
-            context.label = "none"
-            await (INTERNAL if disk is None else storage_problem(disk))(scope, receive, recorder)
-            return type(error).__qualname__
-        return ""
+            context.label, failure = "none", type(error).__qualname__
+            await (INTERNAL if disk is None else storage_problem(disk))(context.scope, context.receive, recorder)
+        label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
+        sent = 0 if context.method == "HEAD" else recorder.sent
+        outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
+        self._log.record(context.method, context.path, outcome, context.scope.get("client"))
+        return outcome, failure
+
+    async def _trace(
+        self,
+        app: ASGIApp,
+        context: RequestContext,
+        recorder: ResponseRecorder,
+        started: float,
+        parent: TraceContext | None,
+    ) -> None:
+        """Answer within a span that is named as the conventions for HTTP servers say."""
+        method = context.method if context.method in _METHODS else "_OTHER"
+        measured: dict[str, str | int] = {
+            "http.request.method": method,
+            "url.scheme": context.scope.get("scheme", "http"),
+        }
+        asked = {**measured, "url.path": _shown(context.path), "client.address": context.address or "-"}
+        with open_span(method, "server", parent, asked) as span:
+            context.ids.trace_id = span.trace.trace_id if span.trace else ""
+            outcome, failure = await self._answer(app, context, recorder, started)
+            measured["http.response.status_code"] = outcome.status
+            if context.route:
+                measured["http.route"] = context.route
+                span.rename(f"{method} {context.route}")
+            if outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                measured["error.type"] = failure or str(outcome.status)
+                span.fail(failure or str(outcome.status))
+            span.set(measured)
+            if self._durations is not None:
+                self._durations.record(outcome.seconds, measured)
 
 
 def _shown(path: str) -> str:

@@ -152,6 +152,11 @@ async def send_traced(
         return response
 
 
+def is_loaded() -> bool:
+    """Whether this process has imported OpenTelemetry."""
+    return "opentelemetry.trace" in sys.modules
+
+
 def is_tracing() -> bool:
     """Whether this process has set up OpenTelemetry, so that each request gets a span."""
     library = sys.modules.get("opentelemetry.trace")

@@ -171,7 +171,7 @@ class AsyncDatabase:
                 if self.database.path.parent.exists():
                     self.database.check_disk_space()
             except StorageError as error:
-                return error.message
+                return f"the disk cannot be written: {getattr(error.__cause__, 'strerror', None) or error.message}"
             return ""
 
         return await asyncio.to_thread(look)

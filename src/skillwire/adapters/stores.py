@@ -7,6 +7,7 @@ one database, and only their server key is in a file, which has to be the same o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -16,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.uploads import FileUploads
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql.connection import Database as AnyDatabase
     from skillwire.model.execution import RunSettings
-    from skillwire.ports import UploadStore
+    from skillwire.ports import Clock, UploadStore
 
 SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
@@ -91,6 +93,7 @@ class Stores:
         self._key_path = Path(os.environ.get("SKILLWIRE_SERVER_KEY_FILE") or state / SERVER_KEY)
         self.url = url
         self._name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._keeping: asyncio.Task[None] | None = None
         self._asked: dict[str, tuple[bool, float]] = {}  # work → whether it is led here, and when to ask again
 
     @property
@@ -121,6 +124,15 @@ class Stores:
         return PostgresDatabase(self.url)
 
     @cached_property
+    def clock(self) -> Clock:
+        """The time of all who use the database; that of a shared one is known after :meth:`prepare`."""
+        if not self.is_shared:
+            return moment
+        from skillwire.adapters.postgres.clock import PostgresClock  # noqa: PLC0415  # an extra
+
+        return PostgresClock(self.postgres)
+
+    @cached_property
     def servers(self) -> SqlServers:
         """What the servers of a shared database agree on."""
         return SqlServers(self.database)
@@ -134,20 +146,29 @@ class Stores:
         """Whether this process does some work, such as expiring executions, for all servers of the database."""
         now = time.monotonic()
         if self.is_shared and now >= self._asked.get(work, (False, 0.0))[1]:
-            number = await self.leases.lead(work, self._name, time.time(), _LEADS_SECONDS)
+            number = await self.leases.lead(work, self._name, self.clock().wall, _LEADS_SECONDS)
             self._asked[work] = number is not None, now + _ASKS_SECONDS
         return not self.is_shared or self._asked[work][0]
 
     async def resign(self) -> None:
         """Let another server do what this one did for all."""
-        for work, (is_leading, _) in self._asked.items():
-            if is_leading:
-                await self.leases.resign(work, self._name)
+        with contextlib.suppress(StorageError):  # its leases end soon
+            for work, (is_leading, _) in self._asked.items():
+                if is_leading:
+                    await self.leases.resign(work, self._name)
 
-    async def check_key(self) -> None:
-        """Check that the servers of a shared database have one key. Raises StorageError (``SERVER_KEY``)."""
+    async def prepare(self) -> None:
+        """Check that all who use a shared database have one key, and measure its time from now on in this event loop.
+
+        Raises StorageError (``SERVER_KEY``, ``DATABASE``).
+        """
         if self.is_shared:
+            from skillwire.adapters.postgres.clock import PostgresClock  # noqa: PLC0415  # an extra
+
             await self.servers.check_key(self.server_key(), str(self._key_path))
+            if isinstance(self.clock, PostgresClock) and self._keeping is None:
+                await self.clock.measure()
+                self._keeping = asyncio.create_task(self.clock.keep())
 
     def uploads(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> UploadStore:
         """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""

@@ -34,14 +34,12 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.adapters import clock
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
     from skillwire.executions import task_form, tasks
     from skillwire.executions.task_form import Field
     from skillwire.executions.tasks import Inbox
     from skillwire.model.execution import Execution
 else:  # load msgspec
-    clock = LazyModule("adapters.clock")
     task_form = LazyModule("executions.task_form")
     tasks = LazyModule("executions.tasks")
 
@@ -193,7 +191,7 @@ def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution],
 def _open(person: str | None) -> tuple[Inbox, bool]:
     """Return the inbox of a person, and whether there is a database, which is not created."""
     stores = chosen_stores()
-    inbox = tasks.Inbox(stores.ledger, login_name() if person is None else person, clock.moment)
+    inbox = tasks.Inbox(stores.ledger, login_name() if person is None else person, stores.clock)
     return inbox, stores.exists
 
 

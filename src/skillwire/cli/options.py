@@ -315,7 +315,10 @@ def chosen_stores() -> Stores:
     """Return the stores that the command's ``--store`` names, by default those of this machine."""
     from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # brings msgspec
 
-    return open_stores(click.get_current_context().meta.get(_STORE, ""))
+    stores = open_stores(click.get_current_context().meta.get(_STORE, ""))
+    if stores.is_shared:
+        run_async(stores.prepare())
+    return stores
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -28,7 +28,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from skillwire.adapters.clock import moment
 from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
@@ -373,7 +372,7 @@ def make_services(
         console=console,
         lan=service,
         dht=node,
-        close=[] if identity is None else [identity.close],
+        close=[parts.resign, *([] if identity is None else [identity.close])],
         authority=authority,
     )
 
@@ -401,7 +400,7 @@ def make_components(
         check_state_directory()
     served = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     stores = open_stores(store)
-    _wait_for(stores.check_key())
+    _wait_for(stores.prepare())
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     packages = make_registry(stores, served, name) if is_registry else None
@@ -467,6 +466,7 @@ def make_components(
         views=AccessViews(base),
         skills=SkillListCache(served),
         ungranted=partial(ungranted_skills, stores),
+        resign=stores.resign,
         readiness=ReadinessCheck(
             stores.database,
             time.monotonic,
@@ -520,7 +520,7 @@ def open_executions(
         driver=AsyncDriver(callbacks),
         callbacks=callbacks,
         server_key=stores.server_key,
-        clock=moment,
+        clock=stores.clock,
         runs=runs,
         base_url=base_url,
         access_log=access_log,
@@ -570,7 +570,7 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     check_state_directory()
     blobs = FileBlobs(state_directory() / "blobs")
     stores = open_stores(store)
-    _wait_for(stores.check_key())
+    _wait_for(stores.prepare())
     executors = make_executors(settings, stores, blobs, runs=configuration.runs)
     return open_executions(configuration, stores, blobs, make_authentication(configuration, stores), executors)
 

@@ -89,7 +89,8 @@ class RegistryComponents:
 class Components:
     """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision.
 
-    ``packages`` is None for a server that publishes folders alone.
+    ``resign`` leaves what this server does for all to another one. ``packages`` is None for a server that publishes
+    folders alone.
     """
 
     catalog: CatalogService
@@ -102,6 +103,7 @@ class Components:
     skills: SkillListCache
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
     readiness: ReadinessCheck
+    resign: Callable[[], Awaitable[object]]
     packages: RegistryComponents | None = None
 
     @property

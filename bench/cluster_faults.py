@@ -1,14 +1,16 @@
 """Servers and databases that fail under a load: ``python bench/cluster_faults.py [KILLS FAIL_OVERS]``.
 
 Three servers share a PostgreSQL primary with a synchronous standby. Clients publish, read and call at any of them while
-servers are killed and the primary's power is cut, a server and the database are stopped for a while, and all servers
-are restarted one after the other; the clocks of two servers are five minutes wrong. In the end a checker goes through
-the whole history: no acknowledged write is missing, no read went back, no execution was lost or ended twice.
+servers are killed and the primary's power is cut, a server and the database are stopped for a while, the database has
+no connection and no room left, and all servers are restarted one after the other. The clocks of two servers are five
+minutes wrong. In the end a checker goes through the whole history: no acknowledged write is missing, no read went back,
+no execution was lost or ended twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
@@ -21,7 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.cluster import (
     FAIL_OVER,
+    FILL_DISK,
     PAUSE_DATABASE,
+    TAKE_CONNECTIONS,
     Cluster,
     Load,
     kill_server,
@@ -42,7 +46,8 @@ async def run(folder: Path, kills: int, fail_overs: int) -> int:
         await cluster.start()
         load = Load(cluster)
         faults = [kill_server(number % 3) for number in range(kills)] + [FAIL_OVER] * fail_overs
-        faults += [pause_server(0), PAUSE_DATABASE, *[restart_server(number) for number in range(3)]]
+        faults += [pause_server(0), PAUSE_DATABASE, TAKE_CONNECTIONS, *(restart_server(number) for number in range(3))]
+        faults += [FILL_DISK] if os.geteuid() == 0 else []
         took = await suffer(cluster, load, faults, lasting=1.5, between=2.0, advance=print)
         broken = await load.finish()
     finally:

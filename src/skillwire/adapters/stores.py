@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql.connection import Database as AnyDatabase
+    from skillwire.adapters.sql.packages import LargeArtifacts
     from skillwire.model.execution import RunSettings
     from skillwire.ports import Clock, UploadStore
 
@@ -190,12 +191,18 @@ class Stores:
     @cached_property
     def packages(self) -> SqlPackages:
         """The packages of the registry."""
-        return SqlPackages(self.database, None if self.is_shared else self.artifacts)
+        return SqlPackages(self.database, self.artifacts)
 
     @cached_property
-    def artifacts(self) -> FileBlobs:
-        """The artifacts that are too large for a row of SQLite."""
-        return FileBlobs(self._state / "artifacts", durable=True)
+    def artifacts(self) -> LargeArtifacts | None:
+        """The artifacts that are too large for a row; None where a row takes any."""
+        if not self.is_shared:
+            return FileBlobs(self._state / "artifacts", durable=True)
+        if not (bucket := os.environ.get("SKILLWIRE_ARTIFACTS")):
+            return None
+        from skillwire.adapters.s3 import S3Artifacts  # noqa: PLC0415  # an extra
+
+        return S3Artifacts(bucket)
 
     @cached_property
     def device_logins(self) -> SqlDeviceLogins:

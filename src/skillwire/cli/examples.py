@@ -57,6 +57,7 @@ skillwire registry status acme/csv-profile@1.0.0 quarantined --reason 'under rev
 skillwire registry audit --verify --registry https://r.example
 skillwire registry export backup
 skillwire registry import backup
+skillwire registry blobs move --to s3 --store postgresql://db.example/skillwire
 skillwire registry migrate --to postgresql://skillwire@db.example/skillwire
 skillwire registry stats --registry https://r.example
 skillwire validate weather.json

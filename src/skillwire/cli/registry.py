@@ -373,6 +373,32 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     output.line(success("copied "), plural(sum(rows.values()), "row"), dim(f"  {plural(rows['versions'], 'version')}"))
 
 
+@command.group(cls=CommandGroup)
+def blobs() -> None:
+    """Where large artifacts are kept: in the shared database, or in a bucket of S3."""
+
+
+@blobs.command(name="move")
+@click.option("--to", "target", type=click.Choice(["s3", "database"]), required=True, help="Where they shall be.")
+@store_option
+@output_options
+def blobs_move(*, output: Output, target: str) -> None:
+    """Move large artifacts, each verified, between the shared database and the bucket of SKILLWIRE_ARTIFACTS.
+
+    Servers with this variable read both places, so set it before and keep it meanwhile. The bucket keeps its copies.
+    """
+    stores = chosen_stores()
+    if not stores.is_shared or stores.artifacts is None:
+        raise UsageError(
+            "USAGE", "no shared database or no bucket is named", fix="Set SKILLWIRE_ARTIFACTS=s3://BUCKET."
+        )
+    with open_progress(output).during("artifacts") as progress:
+        moving = stores.packages.move_artifacts(to_rows=target == "database", advance=progress.advance)
+        number = run_async(moving)
+    output.document({"schema": "skillwire/registry-export/1", "folder": target, "rows": {"artifacts": number}})
+    output.line(success("moved "), plural(number, "artifact"))
+
+
 def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
     from skillwire.adapters.sql.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
 

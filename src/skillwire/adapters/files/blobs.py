@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import os
 import stat
@@ -305,6 +306,13 @@ class FileBlobs:
         for shard in self.directory.glob("[0-9a-f][0-9a-f]"):
             for file in shard.iterdir():
                 yield file, Digest(f"sha256:{shard.name}{file.name}")
+
+    def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], object]]]:
+        """Yield the digests of files older than ``before``, and what removes each. Raises StorageError."""
+        with storage_errors(self.directory):
+            for path, digest in self.files():
+                if path.stat().st_mtime < before:
+                    yield digest, functools.partial(path.unlink, missing_ok=True)
 
     def download(self, digest: Digest) -> FileDownload:
         """Return the download of a blob, as far as it came; it is beside the blobs until it is whole."""

@@ -2,8 +2,8 @@
 """The packages of a registry, as rows.
 
 An artifact of usual size is in the database, so that publishing is one durable transaction, which is committed together
-with others; a large one is a file beside SQLite's, written durably before. The files that a server sends are in its
-blob store, made again from the artifacts when they are lost.
+with others; a large one is a file beside SQLite's, or an object of S3 beside PostgreSQL's, written durably before.
+The files that a server sends are in its blob store, made again from the artifacts when they are lost.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import storage_errors
 from skillwire.adapters.sql.connection import Store, reads, writes
 from skillwire.errors import StorageError
 from skillwire.folder.publish import narrowest_access
@@ -47,9 +46,8 @@ from skillwire.model.requirement import required_packages
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.sql.connection import Connection, Database
     from skillwire.model.package import Published
 
@@ -78,12 +76,28 @@ _ACCESS: Final = {access.value: access for access in Access}
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
 
+class LargeArtifacts(Protocol):
+    """Artifacts that are too large for a row, by digest. Raises StorageError (``STORAGE``)."""
+
+    def put(self, content: bytes) -> Digest:
+        """Store an artifact durably."""
+
+    def has(self, digest: Digest, size: int) -> bool:
+        """Whether an artifact of this size is there."""
+
+    def read(self, digest: Digest) -> bytes | None:
+        """Return an artifact, verified; None if it is lost or damaged."""
+
+    def aged(self, before: float) -> Iterable[tuple[Digest, Callable[[], object]]]:
+        """Give those older than ``before``, and what removes each."""
+
+
 class SqlPackages(Store):
-    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row of SQLite, durably."""
+    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row."""
 
     turn = "packages"
 
-    def __init__(self, database: Database, large: FileBlobs | None = None) -> None:
+    def __init__(self, database: Database, large: LargeArtifacts | None = None) -> None:
         super().__init__(database)
         self._large = large
 
@@ -397,15 +411,42 @@ class SqlPackages(Store):
     @writes
     async def remove_unowned(self, connection: Connection, before: float) -> int:
         removed = 0
-        if self._large is None:
-            return 0
-        with storage_errors(self._large.directory):
-            for path, digest in self._large.files():
-                owned = len(digest.hex) == _HEX and (await connection.row(_OWNED, (_raw(digest),)))
-                if not owned and path.stat().st_mtime < before:  # in one transaction, so that no version comes
-                    path.unlink(missing_ok=True)
-                    removed += 1
+        for digest, remove in self._large.aged(before) if self._large else ():
+            if len(digest.hex) != _HEX or not await connection.row(_OWNED, (_raw(digest),)):
+                remove()  # in one transaction, so that no version comes
+                removed += 1
         return removed
+
+    async def move_artifacts(self, *, to_rows: bool, advance: Callable[[], object] = lambda: None) -> int:
+        """Move the large artifacts into rows of the database, or out of them; return how many.
+
+        Each is verified where it is afterwards. Raises StorageError (``DATABASE``, ``STORAGE``).
+        """
+        number, found = 0, await self._next_large(b"", to_rows=to_rows)
+        while found is not None:
+            digest = Digest(f"sha256:{found.hex()}")
+            content = await self.artifact(digest)
+            if content is not None and self._large and not to_rows:
+                await asyncio.to_thread(self._large.put, content)
+                content = await asyncio.to_thread(self._large.read, digest)
+            if content is None or Digest.of(content) != digest:
+                raise StorageError("DATABASE", f"the artifact {digest} is lost or damaged")
+            await self._set_content(found, content if to_rows else None)
+            number += 1
+            advance()
+            found = await self._next_large(found, to_rows=to_rows)
+        return number
+
+    @reads
+    async def _next_large(self, connection: Connection, after: bytes, *, to_rows: bool) -> bytes | None:
+        condition = f"digest > ? AND size > ? AND content IS {'' if to_rows else 'NOT'} NULL"
+        query = f"SELECT digest FROM artifacts WHERE {condition} ORDER BY digest LIMIT 1"
+        found: bytes | None = await connection.value(query, (after, limits.REGISTRY_ROW_BYTES))
+        return found
+
+    @writes
+    async def _set_content(self, connection: Connection, digest: bytes, content: bytes | None) -> None:
+        await connection.run("UPDATE artifacts SET content = ? WHERE digest = ?", (content, digest))
 
     @reads
     async def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:

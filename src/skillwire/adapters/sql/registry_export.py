@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.sql.connection import Connection, Database
+    from skillwire.adapters.sql.packages import LargeArtifacts
 
 FORM: Final = "skillwire/registry-export/1"
 #: Table → its columns, those first that its rows are sorted by, in the order in which rows refer to earlier ones.
@@ -76,7 +76,7 @@ _HEADER: Final = "registry.json"
 
 
 async def export_registry(
-    database: Database, large: FileBlobs | None, folder: Path, advance: Callable[[], object] = lambda: None
+    database: Database, large: LargeArtifacts | None, folder: Path, advance: Callable[[], object] = lambda: None
 ) -> Mapping[str, int]:
     """Write a new ``folder``, durably; return table → rows. ``advance`` is called for each artifact.
 
@@ -106,7 +106,7 @@ async def export_registry(
 
 
 async def import_registry(
-    database: Database, large: FileBlobs | None, folder: Path, advance: Callable[[], object] = lambda: None
+    database: Database, large: LargeArtifacts | None, folder: Path, advance: Callable[[], object] = lambda: None
 ) -> Mapping[str, int]:
     """Store an export in a registry without accounts and packages, whole or not at all; return table → rows.
 
@@ -230,7 +230,7 @@ async def _check_names(connection: Connection, folder: Path) -> None:
 
 
 async def _read_artifacts(
-    connection: Connection, large: FileBlobs | None, folder: Path, advance: Callable[[], object]
+    connection: Connection, large: LargeArtifacts | None, folder: Path, advance: Callable[[], object]
 ) -> None:
     """Store the artifact of each version. Raises ValidationError (``EXPORT_FORM``), StorageError."""
     statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
@@ -247,7 +247,7 @@ async def _read_artifacts(
         advance()
 
 
-async def _check_versions(connection: Connection, large: FileBlobs | None, folder: Path) -> None:
+async def _check_versions(connection: Connection, large: LargeArtifacts | None, folder: Path) -> None:
     """Check that each version is of its package, and has the files of its artifact. Raises ValidationError."""
     names = {
         number: (*name,) for number, *name in await connection.rows("SELECT number, namespace, name FROM packages")

@@ -83,7 +83,8 @@ async def copy_state(
             if not await connection.fetchval("SELECT to_regclass('unfinished_copy') IS NOT NULL"):
                 for table in tables:
                     if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table.name})"):  # noqa: S608  # a constant
-                        raise ConflictError("REGISTRY_NOT_EMPTY", f"there are {table.name} in the database already")
+                        message = f"there are {table.name} in the database already"
+                        raise ConflictError("REGISTRY_NOT_EMPTY", message, fix="Name an empty database.")
                 await connection.execute(_UNFINISHED)
             rows = {table.name: await _copy_table(sources, source, connection, table, advance) for table in tables}
             outputs = (

@@ -218,6 +218,7 @@ HEADERS: Final[Node] = {
     "Pause": _field("As `Retry-After`; where waiting helps.", COUNT),
     "Location": _field("Where the new resource is.", required=True),
     "Preference-Applied": _field("`wait=N`, where `Prefer` requested it."),
+    "Skillwire-Revision": _field("The last change; a request that sends it back is answered with it."),
     "Webhook-Secret": _field("What signs the webhooks of this execution; where a `Callback-Url` was given."),
     "RateLimit-Limit": _field("Requests that may be made at once after a pause; where they are counted.", COUNT),
     "RateLimit-Remaining": _field("How many of them are left.", COUNT),

@@ -64,7 +64,8 @@ def reads(handler: Handler, kind: Any, *parameters: str) -> Method:
 
 def changes(handler: Handler, kind: Any, body: Any = None, *, status: int = 200) -> Method:
     """Return a method that changes something, and answers with a document, or with nothing (204)."""
-    answer = Answer("The document.", {JSON: kind}, ("Cache-Control",)) if kind else Answer("Done.")
+    fields = ("Cache-Control", "Skillwire-Revision") if kind else ("Skillwire-Revision",)
+    answer = Answer("The document.", {JSON: kind}, fields) if kind else Answer("Done.", {}, fields)
     answers: dict[str, Answer | str] = {str(status if kind else 204): answer, **CHANGE_REFUSALS}
     return Method(handler, Operation(summary_of(handler), answers, (), {JSON: body} if body else {}))
 

@@ -500,3 +500,49 @@ async def test_a_client_may_wait_until_its_change_is_served(site, monkeypatch):
     change = {"status": "yanked", "reason": "wrong"}
     yanked = await site.call("PATCH", "/packages/ann/notes/1.0.0", change, by="ann", fields={"Prefer": "wait=0"})
     assert yanked.status == 200, "a change is answered in the end where nothing follows it"
+
+
+class TestReadYourWrites:
+    """An answer to a change names it, and a request that sends that back is answered with the change."""
+
+    INDEX = "/.well-known/agent-skills/index.json"
+
+    @staticmethod
+    async def change(site):
+        answer = await site.call("POST", "/namespaces/ann/packages", body=skill_archive(), by="ann")
+        assert answer.status == 201
+        return answer.fields["skillwire-revision"]
+
+    async def test_a_request_waits_until_the_change_is_served(self, site, monkeypatch):
+        revision = await self.change(site)
+        assert "notes" not in (await site.get(self.INDEX)).body.decode()
+        catalog = site.application.catalog
+
+        async def follow(_):
+            site.look()
+
+        monkeypatch.setattr(catalog, "follow", follow)
+        assert "notes" in (await site.get(self.INDEX, {"Skillwire-Revision": revision})).body.decode()
+        assert catalog.reached == int(revision)
+
+    async def test_a_change_that_is_not_served_in_time_is_503(self, site, monkeypatch):
+        revision = await self.change(site)
+
+        async def follow(_):
+            pass
+
+        monkeypatch.setattr(site.application.catalog, "follow", follow)
+        answer = await site.get(self.INDEX, {"Skillwire-Revision": revision})
+        assert (answer.status, answer.json()["error"]["code"]) == (503, "NOT_READY")
+        assert answer.fields["retry-after"] == "1"
+
+    @pytest.mark.parametrize("sent", ["999999999999", "1" * 16, "-1", "x", ""])
+    async def test_what_is_no_change_is_not_waited_for(self, site, monkeypatch, sent):
+        await self.change(site)
+        monkeypatch.setattr(site.application.catalog, "follow", None)
+        assert (await site.get(self.INDEX, {"Skillwire-Revision": sent})).status == 200
+
+    async def test_a_refused_change_and_a_read_name_none(self, site):
+        refused = await site.call("POST", "/namespaces/ann/packages", body=b"no archive", by="ann")
+        read = await site.call("GET", "/packages/ann/notes", by="ann")
+        assert not any("skillwire-revision" in answer.fields for answer in (refused, read))

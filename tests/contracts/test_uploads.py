@@ -1,0 +1,90 @@
+"""An upload goes on where it ended, belongs to its account, and is published whole or not at all."""
+
+import pytest
+from tests.support.opened import Blocking, run_blocking
+
+from skillwire import limits
+from skillwire.adapters.files import uploads as module
+from skillwire.adapters.files.uploads import FileUploads
+from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.uploads import SqlUploads
+from skillwire.errors import SkillwireError
+from skillwire.model.digest import Digest
+
+CONTENT = bytes(range(256)) * 20
+DIGEST = Digest.of(CONTENT)
+
+
+@pytest.fixture(params=["files", "postgres"])
+def uploads(request, tmp_path):
+    """Return the uploads; ``clock`` moves their time."""
+    if request.param == "files":
+        yield Blocking(FileUploads(tmp_path))
+    else:
+        database = Blocking(PostgresDatabase(request.getfixturevalue("postgres_url")))
+        yield Blocking(SqlUploads(database.wrapped, tmp_path, run_blocking))
+        database.close()
+
+
+async def in_pieces(content, size=100):
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+def refused(call, *arguments):
+    with pytest.raises(SkillwireError) as caught:
+        call(*arguments)
+    return caught.value.code
+
+
+def test_pieces_of_several_requests_become_one_upload(uploads):
+    number = uploads.begin("ann", len(CONTENT), DIGEST).number
+    assert uploads.append("ann", number, 0, in_pieces(CONTENT[:777])).offset == 777
+    assert uploads.begin("ann", len(CONTENT), DIGEST).offset == 777
+    assert refused(uploads.read, "ann", number) == "UPLOAD_OFFSET"
+    assert refused(uploads.append, "ann", number, 700, in_pieces(CONTENT[700:])) == "UPLOAD_OFFSET"
+    done = uploads.append("ann", number, 777, in_pieces(CONTENT[777:]))
+    assert (done.offset, done.size, done.digest) == (len(CONTENT), len(CONTENT), DIGEST)
+    assert uploads.read("ann", number) == CONTENT
+    uploads.remove("ann", number)
+    assert refused(uploads.find, "ann", number) == "UPLOAD_NOT_FOUND"
+
+
+def test_what_came_before_a_broken_request_stays(uploads):
+    async def broken():
+        yield CONTENT[:300]
+        raise ValueError
+
+    number = uploads.begin("ann", len(CONTENT), DIGEST).number
+    with pytest.raises(ValueError):
+        uploads.append("ann", number, 0, broken())
+    assert uploads.find("ann", number).offset == 300
+
+
+def test_bytes_of_another_digest_have_to_be_sent_again(uploads):
+    number = uploads.begin("ann", 3, DIGEST).number
+    uploads.append("ann", number, 0, in_pieces(b"abc"))
+    assert refused(uploads.read, "ann", number) == "DIGEST_MISMATCH"
+    assert refused(uploads.find, "ann", number) == "UPLOAD_NOT_FOUND"
+
+
+def test_bounds_are_kept(uploads, monkeypatch):
+    assert refused(uploads.begin, "ann", 0, DIGEST) == "UPLOAD_SIZE"
+    assert refused(uploads.begin, "ann", limits.ARCHIVE_BYTES + 1, DIGEST) == "UPLOAD_SIZE"
+    number = uploads.begin("ann", 3, DIGEST).number
+    assert refused(uploads.append, "ann", number, 0, in_pieces(b"abcd", 1)) == "UPLOAD_SIZE"
+    for size in range(4, 4 + limits.REGISTRY_UPLOADS - 1):
+        uploads.begin("ann", size, DIGEST)
+    assert refused(uploads.begin, "ann", 100, DIGEST) == "UPLOADS_FULL"
+    uploads.begin("bob", 100, DIGEST)
+    monkeypatch.setattr(module.limits, "REGISTRY_UPLOADS_BYTES", 1)
+    assert refused(uploads.begin, "eve", 100, DIGEST) == "UPLOADS_FULL"
+
+
+def test_an_upload_belongs_to_its_account_until_it_expires(uploads):
+    number = uploads.begin("ann", 3, DIGEST).number
+    assert refused(uploads.find, "bob", number) == "UPLOAD_NOT_FOUND"
+    assert refused(uploads.find, "ann", "../ann") == "UPLOAD_NOT_FOUND"
+    uploads.wrapped._clock = lambda: 1e11
+    assert refused(uploads.find, "ann", number) == "UPLOAD_NOT_FOUND"
+    uploads.expire()

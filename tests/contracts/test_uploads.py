@@ -53,10 +53,10 @@ def test_pieces_of_several_requests_become_one_upload(uploads):
 def test_what_came_before_a_broken_request_stays(uploads):
     async def broken():
         yield CONTENT[:300]
-        raise ValueError
+        raise ValueError("it broke")
 
     number = uploads.begin("ann", len(CONTENT), DIGEST).number
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="it broke"):
         uploads.append("ann", number, 0, broken())
     assert uploads.find("ann", number).offset == 300
 

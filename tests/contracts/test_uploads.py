@@ -4,7 +4,6 @@ import pytest
 from tests.support.opened import Blocking, run_blocking
 
 from skillwire import limits
-from skillwire.adapters.files import uploads as module
 from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.uploads import SqlUploads
@@ -77,7 +76,7 @@ def test_bounds_are_kept(uploads, monkeypatch):
         uploads.begin("ann", size, DIGEST)
     assert refused(uploads.begin, "ann", 100, DIGEST) == "UPLOADS_FULL"
     uploads.begin("bob", 100, DIGEST)
-    monkeypatch.setattr(module.limits, "REGISTRY_UPLOADS_BYTES", 1)
+    monkeypatch.setattr(limits, "REGISTRY_UPLOADS_BYTES", 1)
     assert refused(uploads.begin, "eve", 100, DIGEST) == "UPLOADS_FULL"
 
 

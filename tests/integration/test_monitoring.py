@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import promql_parser
@@ -13,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 from tests.support.publishing import Asgi, write_skill
 
+from skillwire.adapters.postgres.connection import Counters
 from skillwire.server.app import create_app
 from skillwire.server.prometheus import METRICS
 
@@ -89,6 +91,7 @@ def test_every_metric_is_exposed_under_its_name(exposed):
     typed = set(re.findall(r"^# TYPE skillwire_(\w+?)(?:_total)? \w+$", exposed, re.MULTILINE))
     assert typed <= METRICS.keys()
     assert {"build_info", "registry_lag_seconds", "executions_oldest_queued_seconds", "store_wait_seconds"} <= typed
+    assert {f"store_{one.name}" for one in fields(Counters)} - {"store_waited"} <= METRICS.keys()
     assert {name for name in METRICS.keys() - typed if not name.startswith(("lan_", "dht_", "store_"))} == set()
 
 

@@ -81,27 +81,41 @@ class PostgresConnection:
         self._connection = connection
         self._hosts = hosts
         self._is_over = False
+        self.has_written = False  # whether other servers have a reason to look
 
     @property
     def is_usable(self) -> bool:
         return not (self._is_over or self._connection.is_closed())
 
     async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
-        return [tuple(record) for record in await self._connection.fetch(await self._begin(query), *values)]
+        found = await self._connection.fetch(await self._begin(query), *values)
+        self._note(query, found or None)
+        return [tuple(record) for record in found]
 
     async def row(self, query: str, values: Values = ()) -> Any:  # as the protocol has it
         record = await self._connection.fetchrow(await self._begin(query), *values)
+        self._note(query, record)
         return None if record is None else tuple(record)
 
     async def value(self, query: str, values: Values = ()) -> Any:  # of any column
-        return await self._connection.fetchval(await self._begin(query), *values)
+        found = await self._connection.fetchval(await self._begin(query), *values)
+        self._note(query, found)
+        return found
 
     async def run(self, statement: str, values: Values = ()) -> int:
         status = await self._connection.execute(translate(statement), *values)
-        return int(status.rpartition(" ")[2])
+        number = int(status.rpartition(" ")[2])
+        self._note(statement, number or None)
+        return number
 
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
-        await self._connection.executemany(translate(statement), rows)
+        if listed := list(rows):
+            await self._connection.executemany(translate(statement), listed)
+            self.has_written = True
+
+    def _note(self, statement: str, found: object) -> None:
+        """Note whether a statement has changed a row, by what it returned."""
+        self.has_written |= found is not None and not statement.startswith("SELECT")
 
     async def _begin(self, query: str) -> str:
         """Return the text of a query that is about to be run."""

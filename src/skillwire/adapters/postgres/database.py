@@ -248,8 +248,6 @@ class PostgresDatabase:
                     writes += waiting  # the next one would wait for as long
                     waiting.clear()
                 results = [error] * len(writes)
-            else:
-                self._notify(loop)
             for write, result in zip(writes, results, strict=True):
                 if write.future.done():
                     continue  # its caller was cancelled; the write stands
@@ -264,7 +262,7 @@ class PostgresDatabase:
         while True:
             async with loop.pool.connection() as connection:
                 try:
-                    return await self._commit(connection, turn, writes, are_parts=are_parts)
+                    return await self._commit(loop, connection, turn, writes, are_parts=are_parts)
                 except PASSING:
                     tries += 1
                     if tries == _TRIES:
@@ -277,21 +275,23 @@ class PostgresDatabase:
                 await asyncio.sleep(random.random() * _DEBOUNCE)  # noqa: S311  # so that two do not meet again
 
     async def _commit(
-        self, connection: asyncpg.Connection, turn: str, writes: Sequence[_Write], *, are_parts: bool
+        self, loop: _Loop, connection: asyncpg.Connection, turn: str, writes: Sequence[_Write], *, are_parts: bool
     ) -> Sequence[Any]:
+        transaction = PostgresConnection(connection, self.hosts)
         await connection.execute(f"BEGIN; {_take_turn(turn)}" if turn else "BEGIN")
         try:
-            results = [await self._do(connection, write, is_part=are_parts) for write in writes]
+            results = [await self._do(transaction, write, is_part=are_parts) for write in writes]
         except Exception as error:
             if not isinstance(error, LOST) and not connection.is_closed():
                 await connection.execute("ROLLBACK")
             raise
         if await connection.execute("COMMIT") != "COMMIT":
             raise asyncpg.InFailedSQLTransactionError("a part of it had failed")
+        if transaction.has_written:  # else servers that look for work would wake each other for ever
+            self._notify(loop)
         return results
 
-    async def _do(self, connection: asyncpg.Connection, write: _Write, *, is_part: bool) -> Any:
-        transaction = PostgresConnection(connection, self.hosts)
+    async def _do(self, transaction: PostgresConnection, write: _Write, *, is_part: bool) -> Any:
         if not is_part:
             return await write.call(transaction)
         try:

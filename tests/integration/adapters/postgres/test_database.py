@@ -272,6 +272,17 @@ class TestWatching:
             await other.write(insert(name))
             await eventually_async(lambda: database.counters.notifications, number.__lt__)
 
+    async def test_a_write_that_changes_no_row_wakes_no_other_server(self, database):
+        async def look(connection):
+            assert await connection.rows("SELECT number FROM ended_sessions FOR UPDATE") == []
+            assert await connection.run("DELETE FROM ended_sessions WHERE number = 'absent'") == 0
+            await connection.run_many("DELETE FROM ended_sessions WHERE number = ?", [])
+
+        await database.write(look)
+        assert not database._loop().is_notifying
+        await database.write(insert("a"))
+        assert database._loop().is_notifying
+
     async def test_what_came_without_a_notification_is_told_too(self, database):
         changes = []
         database.watch(lambda: changes.append(1))

@@ -3,15 +3,19 @@
 import hashlib
 import json
 import os
+import subprocess
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.e2e.cluster.conftest import REVISION, document
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.pages import shown
 from tests.support.registry_site import API, skill_archive
 
+PAGE = Path(__file__).parents[3] / "docs" / "topics" / "many-machines.md"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -178,3 +182,31 @@ def test_a_server_killed_while_it_publishes_leaves_each_version_whole_or_absent(
         assert (answer.status, len(answer.body)) == (200, one["size"])
     last = cluster.index(cluster.servers[0], max(acknowledged.values(), key=int))["killed"]
     assert last["version"] in found
+
+
+def test_a_backup_is_restored_into_an_empty_database_by_the_commands_of_the_page(cluster, tmp_path):
+    def follow(title, url):
+        for command, _ in shown(PAGE, title):
+            path = f"{cluster.database.programs}:{os.environ['PATH']}"
+            variables = {**os.environ, "PATH": path, "SKILLWIRE_STORE": url}
+            subprocess.run(["sh", "-c", command], cwd=tmp_path, env=variables, check=True, timeout=PATIENCE)
+
+    a = cluster.servers[0]
+    cluster.publish(a, "kept", "1.0.0", "The first.\n")
+    cluster.publish(a, "kept", "1.1.0", "The second.\n")
+    execution = call(a, 0)["execution_id"]
+    ask = {"Accept": "application/json"}
+    ended = eventually(
+        lambda: a.get(f"/executions/{execution}", ask).json(), lambda answer: answer["status"] == "completed"
+    )
+    follow("backup", cluster.url)
+    cluster.publish(a, "later")
+    cluster.database.execute("CREATE DATABASE restored")
+    follow("restore", cluster.database.url("restored"))
+    server = cluster.start(5, "--store", cluster.database.url("restored"))
+    assert cluster.index(server)["kept"]["version"] == "1.1.0"
+    assert "later" not in cluster.index(server)
+    assert b"The first." in server.get(f"{API}/packages/ann/kept/1.0.0/download").body
+    assert server.get(f"/executions/{execution}", ask).json() == ended
+    assert cluster.publish(server, "next").status == 201  # with a token of before
+    assert call(server, 0)["status"] == "accepted"

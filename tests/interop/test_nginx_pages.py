@@ -121,6 +121,21 @@ def test_nginx_answers_from_what_it_keeps_while_the_server_stands_still(proxied)
         server._process.send_signal(signal.SIGCONT)
 
 
+def test_who_has_seen_a_change_is_answered_by_a_server_and_not_from_the_cache(proxied):
+    def answered():
+        [number] = re.findall(rb'^skillwire_requests_total{route="index",status="200"} (.*)$', metrics(), re.MULTILINE)
+        return float(number)
+
+    def metrics():
+        return nginx.get("/metrics").body
+
+    nginx, _ = proxied
+    nginx.get(INDEX)
+    before = answered()
+    assert (nginx.get(INDEX).status, answered()) == (200, before)
+    assert (nginx.get(INDEX, skillwire_revision="1").status, answered()) == (200, before + 1)
+
+
 def test_who_follows_a_call_is_waited_for_and_not_held_back(proxied):
     nginx, _ = proxied
     call = {"caller": {"id": "me", "type": "user"}, "skill_id": "local/ask-somebody", "inputs": {}}

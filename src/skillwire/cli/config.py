@@ -160,6 +160,10 @@ def serve(*, output: Output, arguments: tuple[str, ...]) -> None:
             elif source is ParameterSource.DEFAULT_MAP:
                 place = _place(toml_place(text, ("serve", keys[name]), file))
             value = context.params[name]
+            if name == "store" and not value:
+                variables = (one for one in ("SKILLWIRE_STORE", "SKILLWIRE_STORE_FILE") if os.environ.get(one))
+                place = next(variables, place)
+                value = os.environ.get(place, value)
             value = _PASSWORD.sub(r"\1...", value) if name == "store" else value
             rows.append({"setting": f"serve.{keys.get(name, name)}", "value": value, "from": place})
     for table, content in tables.items():

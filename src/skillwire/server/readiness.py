@@ -70,14 +70,17 @@ class ReadinessCheck:
                 async with asyncio.timeout(limits.READINESS_SECONDS):
                     self.obstacle = await self.store.find_obstacle()
                     if self._revision is not None:
-                        self._compare(await self._revision())
+                        reached = self._reached()  # before the question, so that a usual change in between is no loss
+                        self._compare(reached, await self._revision())
             except (StorageError, TimeoutError) as error:
                 self.obstacle = error.message if isinstance(error, StorageError) else "the database does not answer"
             self._looked = self._clock()
 
-    def _compare(self, revision: int) -> None:
+    def _compare(self, reached: int, revision: int) -> None:
         """Note how far the server is behind ``revision``, and since when it has been behind what was known then."""
-        now, reached = self._clock(), self._reached()
+        now = self._clock()
+        if revision < reached:
+            self.obstacle = self.obstacle or "the database has lost changes that are served here; restart the server"
         if reached >= self._target:
             self._target, self._since = revision, now
         self.lag = Lag(max(0, revision - reached), now - self._since if reached < self._target else 0.0)

@@ -166,3 +166,9 @@ def test_the_settings_of_a_server_are_shown_with_their_sources(tmp_path, monkeyp
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["serve.port", "7", "option"] in shown
     assert ["serve.store", "postgresql://me:...@host/name?password=...&a=b", "SKILLWIRE_SERVE_STORE"] in shown
+    monkeypatch.delenv("SKILLWIRE_SERVE_STORE")
+    monkeypatch.setenv("SKILLWIRE_STORE_FILE", "/run/secrets/store")
+    for variable, value in (("SKILLWIRE_STORE_FILE", "/run/secrets/store"), ("SKILLWIRE_STORE", "postgresql://b/b")):
+        monkeypatch.setenv(variable, value)
+        assert run(["config", "serve"]) == 0
+        assert ["serve.store", value, variable] in [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -83,7 +83,7 @@ class Server:
     def run(self, *arguments: str) -> dict[str, Any]:
         """Run a command with its state directory; return the JSON that it prints."""
         command = [sys.executable, "-m", "skillwire", *arguments, "--json"]
-        done = subprocess.run(command, capture_output=True, env=self.environment, cwd=self.folder, timeout=PATIENCE)  # noqa: PLW1510
+        done = subprocess.run(command, capture_output=True, env=self.environment, cwd=self.folder, timeout=PATIENCE)  # noqa: PLW1510  # the status is looked at
         if done.returncode:
             raise RuntimeError(done.stderr.decode()[-2000:])
         answer: dict[str, Any] = json.loads(done.stdout)

@@ -47,7 +47,7 @@ class Node:
         """Run one of PostgreSQL's programs to its end; return what it prints."""
         environment = {"HOME": str(self.folder.parent), "PATH": os.defpath, "LC_ALL": "C"}
         command = [str(programs() / program), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, user=_USER, group=_USER, env=environment)  # noqa: PLW1510
+        done = subprocess.run(command, capture_output=True, text=True, user=_USER, group=_USER, env=environment)  # noqa: PLW1510  # the status is looked at
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
         return done.stdout

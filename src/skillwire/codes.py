@@ -768,7 +768,7 @@ CODES: dict[str, CodeInfo] = {
         "The ID is mistyped, or belongs to another state directory.",
         "List the tokens with skillwire token list.", exit_code=3),
     "DATABASE": CodeInfo("The server's database cannot be used",
-        "The file is damaged, not writable, locked by another process, or was written by a newer version.",
+        "The database is damaged, not writable, not reachable, locked, or was written by a newer version.",
         "Check the file shown, its folder and the free space.", exit_code=7),
     "SERVER_KEY": CodeInfo("The server's key cannot be used",
         "The file is readable by other users, or does not contain a key.",

@@ -166,7 +166,11 @@ class Stores:
         if self.is_shared:
             from skillwire.adapters.postgres.clock import PostgresClock  # noqa: PLC0415  # an extra
 
-            await self.servers.check_key(self.server_key(), str(self._key_path))
+            try:
+                await self.servers.check_key(self.server_key(), str(self._key_path))
+            except StorageError:
+                await self.database.close()
+                raise
             if isinstance(self.clock, PostgresClock) and self._keeping is None:
                 await self.clock.measure()
                 self._keeping = asyncio.create_task(self.clock.keep())

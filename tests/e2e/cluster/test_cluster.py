@@ -116,6 +116,7 @@ def test_a_second_server_with_another_key_is_refused_with_the_file_to_copy(clust
     said = cluster.refused(tmp_path / "other.key")
     assert "another key" in said
     assert "other.key" in said
+    assert "Traceback" not in said  # of connections that were left open
 
 
 def form_of(server):

@@ -216,6 +216,7 @@ class Hosts:
         message = (
             "it did not answer in time" if isinstance(error, TimeoutError) else str(error).partition("\n")[0]
         )  # no rows
+        fix = fix or "Check that PostgreSQL answers there, and the URL of the database."
         return StorageError("DATABASE", message, place=SourceLocation(self.place), fix=fix)
 
 

@@ -205,6 +205,7 @@ class TestFaults:
                 await PostgresDatabase(f"postgresql://ann:secret@{host}/skills").exists()
             assert (caught.value.code, "secret" in f"{caught.value}") == ("DATABASE", False)
             assert str(caught.value.place).startswith("postgresql://")
+            assert "PostgreSQL" in str(caught.value.fix)
 
     async def test_a_database_that_hangs_is_reported_and_answers_again_later(self, database):
         await database.write(insert("a"))

@@ -121,8 +121,9 @@ def _postgres() -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def postgres_url(_postgres: ModuleType) -> Iterator[str]:
-    """Give the address of a database of PostgreSQL with the schema and without rows."""
+def postgres_url(_postgres: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the address of a database of PostgreSQL with the schema and without rows; it may be slow."""
+    _postgres.set_deadlines(monkeypatch, _postgres.PATIENCE)
     with _postgres.emptied_database() as url:
         yield url
 

@@ -21,9 +21,16 @@ import pytest
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.opened import run_blocking
 
+from skillwire import limits
 from skillwire.adapters.postgres.database import PostgresDatabase
 
 _NUMBERS = count(1)
+
+
+def set_deadlines(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let statements and new connections take so many seconds."""
+    for name in ("POSTGRES_STATEMENT_SECONDS", "POSTGRES_CONNECT_SECONDS"):
+        monkeypatch.setattr(limits, name, seconds)
 
 
 def programs() -> Path:

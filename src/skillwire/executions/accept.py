@@ -59,9 +59,17 @@ def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
 
 
 def make_execution(
-    callable_skill: CallableSkill, invocation: Invocation, settings: ExecutionSettings, execution_id: str | None = None
+    callable_skill: CallableSkill,
+    invocation: Invocation,
+    settings: ExecutionSettings,
+    execution_id: str | None = None,
+    *,
+    trace_id: str | None = None,
 ) -> Execution:
-    """Return the execution that an invocation asks for. Raises ValidationError, see SSP §8.3.1."""
+    """Return the execution that an invocation asks for, of ``trace_id`` unless it names one.
+
+    Raises ValidationError, see SSP §8.3.1.
+    """
     request, accepted = invocation.request, invocation.accepted
     if request.skill_id != callable_skill.skill_id:
         message = "names another skill than the one that is called"
@@ -102,7 +110,7 @@ def make_execution(
         timeout=timeout,
         turn=queue_position(priority, accepted),
         priority=priority,
-        trace_id=context.trace_id or None,
+        trace_id=context.trace_id or trace_id,
         max_attempts=callable_skill.max_attempts,
         backoff=callable_skill.backoff,
         is_repeatable=callable_skill.action.idempotent,

@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import structlog
@@ -243,15 +242,18 @@ class ExecutionService:
         Raises ValidationError (``VALIDATION_ERROR``), NotFoundError (``BLOB_NOT_FOUND``),
         ConflictError (``TOO_MANY_EXECUTIONS``), StorageError (``DATABASE``).
         """
-        execution = make_execution(callable_skill, invocation, self.settings)
-        await self._quota.refresh(execution.caller)
-        self._quota.check(execution.caller)
-        known_until = self._versions_kept.get(callable_skill.skill.artifact.digest, 0.0)
-        own = () if known_until > self.clock().steady else (callable_skill.skill,)
-        attributes = span_attributes(execution, "send", "accept")
-        with open_span(f"accept {execution.skill}", "producer", read_trace(execution.trace_id), attributes) as span:
-            if execution.trace_id is None:  # the worker and what it calls continue the trace of the request
-                execution = replace(execution, trace_id=span.traceparent)
+        own_trace = (invocation.request.context and invocation.request.context.trace_id) or None
+        with open_span(f"accept {callable_skill.skill.name}", "producer", read_trace(own_trace), {}) as span:
+            # Without a trace of its own, the worker and what it calls continue that of the request.
+            execution = make_execution(
+                callable_skill, invocation, self.settings, trace_id=own_trace or span.traceparent
+            )
+            if span.is_recorded:
+                span.set(span_attributes(execution, "send", "accept"))
+            await self._quota.refresh(execution.caller)
+            self._quota.check(execution.caller)
+            known_until = self._versions_kept.get(callable_skill.skill.artifact.digest, 0.0)
+            own = () if known_until > self.clock().steady else (callable_skill.skill,)
             if self._log_accepted and (ids := LOGGED.get()) is not None:
                 ids.trace_id = logged_trace(execution)
             accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))

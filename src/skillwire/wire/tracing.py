@@ -60,6 +60,11 @@ class Span:
         self._recorded = recorded
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether OpenTelemetry records it, and so its attributes."""
+        return self._recorded is not None
+
+    @property
     def trace(self) -> TraceContext | None:
         """What continues the trace elsewhere: this span, or the caller's where none is recorded; None without both."""
         own = None if self._recorded is None else self._recorded.get_span_context()

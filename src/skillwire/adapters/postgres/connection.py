@@ -25,8 +25,6 @@ from skillwire.errors import SourceLocation, StorageError
 
 _SETTINGS: Final = {
     "application_name": "skillwire",
-    "statement_timeout": f"{limits.POSTGRES_STATEMENT_SECONDS}s",
-    "lock_timeout": f"{limits.POSTGRES_STATEMENT_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{limits.POSTGRES_IDLE_SECONDS}s",
     "client_connection_check_interval": "1s",  # a statement of a server that died ends with it
     "jit": "off",  # the statements are short
@@ -191,8 +189,10 @@ class Hosts:
         self.place = f"{parts.scheme}://{hosts}{parts.path}"
         self.counters = Counters()
 
-    async def connect(self, seconds: float = limits.POSTGRES_STATEMENT_SECONDS) -> asyncpg.Connection:
+    async def connect(self, seconds: float | None = None) -> asyncpg.Connection:
         """Return a connection to the primary, tried first where it was found last; each statement has ``seconds``."""
+        seconds = limits.POSTGRES_STATEMENT_SECONDS if seconds is None else seconds
+        settings = {**_SETTINGS, "statement_timeout": f"{seconds}s", "lock_timeout": f"{seconds}s"}
         problem: Exception | None = None
         for url in sorted(self._urls, key=lambda one: one != self._primary):
             try:
@@ -200,7 +200,7 @@ class Hosts:
                     url,
                     timeout=limits.POSTGRES_CONNECT_SECONDS,
                     command_timeout=seconds,
-                    server_settings=_SETTINGS,
+                    server_settings=settings,
                     target_session_attrs="primary",
                 )
             except FAILED as error:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 from tests.support.eventually import eventually_async
-from tests.support.postgres import PostgresServer, new_database, shared_server
+from tests.support.postgres import PostgresServer, new_database, set_deadlines, shared_server
 
 from skillwire.adapters.postgres.connection import translate
 from skillwire.adapters.postgres.database import PostgresDatabase
@@ -49,6 +49,11 @@ async def open_one(postgres_url):
     yield open_one
     for database in opened:
         await database.close()
+
+
+@pytest.fixture
+def impatient(postgres_url, monkeypatch):  # noqa: ARG001  # which is patient
+    set_deadlines(monkeypatch, 1)
 
 
 @pytest.fixture
@@ -207,6 +212,7 @@ class TestFaults:
             assert str(caught.value.place).startswith("postgresql://")
             assert "PostgreSQL" in str(caught.value.fix)
 
+    @pytest.mark.usefixtures("impatient")
     async def test_a_database_that_hangs_is_reported_and_answers_again_later(self, database):
         await database.write(insert("a"))
         server = await database.read(lambda connection: connection.value("SELECT pg_backend_pid()"))
@@ -222,6 +228,7 @@ class TestFaults:
         await database.check()
         assert "a" in await names(database)
 
+    @pytest.mark.usefixtures("impatient")
     async def test_a_server_that_accepts_no_connection_in_time_is_reported(self, database):
         process = shared_server().process
         process.send_signal(signal.SIGSTOP)
@@ -232,6 +239,7 @@ class TestFaults:
             process.send_signal(signal.SIGCONT)
         assert await database.exists()
 
+    @pytest.mark.usefixtures("impatient")
     async def test_connections_are_bounded_and_so_is_the_wait_for_one(self, open_one):
         database, begun, end = open_one(connections=1), asyncio.Event(), asyncio.Event()
 

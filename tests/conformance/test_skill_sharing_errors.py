@@ -180,7 +180,7 @@ class TestFailures:
         """'Returned when skill execution exceeds the configured timeout. The retry field provides guidance for retry
         attempts.'"""
         now = [1_751_371_200.0]
-        monkeypatch.setattr("skillwire.server.app.moment", lambda: Moment(now[0], 5.0, "boot"))
+        monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], 5.0, "boot"))
         monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
         monkeypatch.setattr("skillwire.server.worker.attempt_seconds", lambda *_: 0.05)
         executor.script = lambda _: asyncio.sleep(60)

@@ -217,7 +217,7 @@ class TestRequest:
             accepted = await anyone(caller, context={"trace_id": "trace-7f3a9b2c"})
         assert kept(accepted).trace_id == "trace-7f3a9b2c"
         (line,) = [line for line in logs if line["event"] == "accepted"]
-        assert (line["trace"], line["execution"]) == ("trace-7f3a9b2c", accepted.json()["execution_id"][:-24])
+        assert (line["trace_id"], line["execution"]) == ("trace-7f3a9b2c", accepted.json()["execution_id"][:-24])
 
     @pytest.mark.spec("SSP-invoke-priority")
     @pytest.mark.usefixtures("booking")
@@ -512,7 +512,7 @@ async def test_the_workflow_of_the_appendix(tmp_path, serving, executor, gate, m
     )
     noon = datetime.fromisoformat("2025-07-01T12:00:00Z").timestamp()
     now = [noon]
-    monkeypatch.setattr("skillwire.server.app.moment", lambda: Moment(now[0], now[0], "boot"))
+    monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], now[0], "boot"))
     monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     summary = json.loads(example.COMPLETED)["output"]
 

@@ -88,6 +88,7 @@ def test_every_module_of_the_wheel_can_be_imported_from_the_locked_versions_alon
     program = """
 import importlib, pkgutil, skillwire
 extras = {"mcp": (".mcp.",), "mcp_types": (".mcp.",), "zeroconf": (".lan.",)}
+extras |= {"asyncpg": (".postgres.",), "obstore": (".s3",)}
 for module in pkgutil.walk_packages(skillwire.__path__, "skillwire."):
     try:
         if not module.name.endswith("__main__"):

@@ -122,7 +122,8 @@ class Sides:
                 answered = True
         process.wait(PATIENCE)
         os.close(ours)
-        return shown.decode().replace("\r\n", "\n")
+        lines = shown.decode().replace("\r\n", "\n").split("\n")
+        return "\n".join(line.rpartition("\x1b[K")[2].lstrip("\r") for line in lines)  # a slow machine shows progress
 
     def _serve(self, command, folder):
         log = self.home / "log"

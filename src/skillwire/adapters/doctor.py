@@ -533,19 +533,21 @@ def check_leftovers(surroundings: Environment) -> Iterator[Diagnosis]:
 
 
 DEADLINE_SECONDS: Final = 5.0
+_IMPORTING_SECONDS: Final = 30.0  # of all packages, extras included
 
 
 class Check(NamedTuple):
-    """One check: its section, its subject, and the function that looks."""
+    """One check: its section, its subject, the function that looks, and how many seconds it may take."""
 
     section: str
     subject: str
     look: Callable[[Environment], Iterator[Diagnosis]]
+    deadline: float = DEADLINE_SECONDS
 
 
 CHECKS: Final = (
     Check("Python", "the interpreter", check_python),
-    Check("Python", "the packages that skillwire needs", check_installed_parts),
+    Check("Python", "the packages that skillwire needs", check_installed_parts, _IMPORTING_SECONDS),
     Check("Settings", "the settings", check_settings),
     Check("Sandbox", "the sandbox", check_sandbox),
     Check("Network", "proxies", check_proxies),
@@ -565,16 +567,16 @@ CHECKS: Final = (
 
 
 def examine(
-    surroundings: Environment, checks: Sequence[Check] = CHECKS, *, deadline: float = DEADLINE_SECONDS
+    surroundings: Environment, checks: Sequence[Check] = CHECKS, *, deadline: float | None = None
 ) -> list[Section]:
     """Run ``checks``, and one for each configured source, all at once; return their sections in order.
 
-    Each may take ``deadline`` seconds.
+    Each may take ``deadline`` seconds, by default those of its own.
     """
     sources = [] if surroundings.offline else surroundings.settings.sources
     rows = [*checks, *(Check("Network", name, partial(check_source, name)) for name in sources)]
     found: dict[int, list[Diagnosis]] = {}
-    calls = [partial(_run, row, surroundings, deadline) for row in rows]
+    calls = [partial(_run, row, surroundings, row.deadline if deadline is None else deadline) for row in rows]
     for index, outcome in run_parallel(calls, threads=len(calls)):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -51,7 +51,7 @@ def project(tmp_path, home):
     return folder
 
 
-def look(project, environment=None, *, checks=CHECKS, deadline=5.0, **options):
+def look(project, environment=None, *, checks=CHECKS, deadline=None, **options):
     surroundings = read_environment(project, environment or {}, time.time(), **options)
     return examine(surroundings, checks, deadline=deadline)
 

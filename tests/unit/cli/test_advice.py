@@ -181,7 +181,8 @@ def test_help_lists_a_dozen_common_commands_first():
 def test_the_modules_of_the_extra_are_those_of_its_packages():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     packages = {re.split(r"[^\w.-]", one)[0] for one in project["optional-dependencies"]["server"]}
-    assert {canonicalize_name(one) for name in SERVER_MODULES for one in packages_distributions()[name]} == packages
+    known = packages_distributions()  # it reads the files of every package
+    assert {canonicalize_name(one) for name in SERVER_MODULES for one in known[name]} == packages
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from tests.support.publishing import write_skill
 from skillwire.errors import ValidationError
 from skillwire.model.execution import ExecutionSettings, Moment, Outcome
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import app
 from skillwire.server.routes.executions import request_of_query
 
 INPUTS = """
@@ -259,7 +258,7 @@ async def test_a_descriptor_of_the_publisher_names_other_paths_and_methods(tmp_p
     )
     noon = 1_751_371_200.0  # 2025-07-01T12:00:00Z
     now = [noon]
-    monkeypatch.setattr(app, "moment", lambda: Moment(now[0], now[0], "boot"))
+    monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], now[0], "boot"))
     monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     gate = asyncio.Event()
     summary = "The Skill Sharing Protocol enables decentralized skill discovery and invocation across the internet."

@@ -29,10 +29,10 @@ _SETTINGS: Final = {
     "client_connection_check_interval": "1s",  # a statement of a server that died ends with it
     "jit": "off",  # the statements are short
 }
-#: What is translated: texts in quotes are not, then values, names of indexes, and lists in one value.
+#: Quoted texts, which stay as they are, and what is translated: lists in one value, values, and names of indexes.
 _SQLITE: Final = re.compile(r"'[^']*'|json_each\(\?(\d*)\)|\?(\d*)| INDEXED BY \w+")
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-#: Errors after which no answer of a connection is awaited any more, nor of those beside it.
+#: Errors after which a connection and the idle ones beside it are closed.
 LOST: Final = (
     OSError,  # also of the time
     asyncpg.PostgresConnectionError,
@@ -40,9 +40,7 @@ LOST: Final = (
 )
 #: Every error of the database, and of the way there.
 FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-
-
-#: Errors of a transaction that another one stood in the way of.
+#: Errors of a transaction that conflicts with another one, and may succeed when it is tried again.
 PASSING: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -213,9 +211,8 @@ class Hosts:
 
     def error(self, error: Exception | str, fix: str | None = None) -> StorageError:
         """Return an error of the database as one of ours, without the password."""
-        message = (
-            "it did not answer in time" if isinstance(error, TimeoutError) else str(error).partition("\n")[0]
-        )  # no rows
+        is_late = isinstance(error, TimeoutError)
+        message = "it did not answer in time" if is_late else str(error).partition("\n")[0]  # no rows
         fix = fix or "Check that PostgreSQL answers there, and the URL of the database."
         return StorageError("DATABASE", message, place=SourceLocation(self.place), fix=fix)
 

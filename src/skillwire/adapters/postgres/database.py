@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 #: How many writes one transaction holds at most.
 _GROUP: Final = 256
-#: How often a transaction is tried that another one stood in the way of.
+#: How often a transaction is tried that conflicts with others.
 _TRIES: Final = 5
 _CHANNEL: Final = "skillwire"
 #: Seconds in which the writes of a server become one notification.
@@ -69,7 +69,8 @@ class _Loop:
         self.pool = Pool(hosts, connections)
         self.turns: dict[str, deque[_Write]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
-        self.watchers: list[asyncio.Task[None]] = []
+        self.watchers: list[Callable[[], object]] = []
+        self.watching: asyncio.Task[None] | None = None
         self.is_notifying = False
 
     def start(self, work: Callable[[], Any]) -> asyncio.Task[None]:
@@ -149,7 +150,7 @@ class PostgresDatabase:
             return [migration.name for migration in await self._pending(connection)]
 
     async def migrate(self) -> None:
-        """Run the missing steps of the schema, of several servers one at a time."""
+        """Run the missing steps of the schema; one server at a time does."""
         async with self.maintenance() as connection, connection.transaction():
             await connection.execute(_take_turn("migrations"))
             await connection.execute(_TABLE)
@@ -197,17 +198,21 @@ class PostgresDatabase:
         return {"wait_seconds": counters.pop("waited"), **counters}
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` on the running event loop whenever another server has written, and at times for others."""
+        """Call ``changed`` on the running event loop whenever another server has written, and at other times."""
         loop = self._loop()
-        loop.watchers.append(loop.start(lambda: self._watch(changed)))
+        loop.watchers.append(changed)
+        if loop.watching is None:
+            loop.watching = loop.start(lambda: self._watch(loop.watchers))
+        else:  # the others have heard of what is there
+            asyncio.get_running_loop().call_soon(changed)
 
     async def close(self) -> None:
         """Finish the writes that were handed in on this event loop, and close its connections."""
         with self._lock:
             loop = self._loops.pop(asyncio.get_running_loop(), None)
         if loop is not None:
-            for watcher in loop.watchers:
-                watcher.cancel()
+            if loop.watching is not None:
+                loop.watching.cancel()
             await asyncio.gather(*loop.tasks, return_exceptions=True)
             await loop.pool.close()
 
@@ -272,7 +277,7 @@ class PostgresDatabase:
                         raise
                     are_parts = True
             if tries:
-                await asyncio.sleep(random.random() * _DEBOUNCE)  # noqa: S311  # so that two do not meet again
+                await asyncio.sleep(random.random() * _DEBOUNCE)  # noqa: S311  # so that two servers do not conflict again
 
     async def _commit(
         self, loop: _Loop, connection: asyncpg.Connection, turn: str, writes: Sequence[_Write], *, are_parts: bool
@@ -316,11 +321,15 @@ class PostgresDatabase:
 
         loop.start(notify)
 
-    async def _watch(self, changed: Callable[[], object]) -> None:
+    async def _watch(self, watchers: Sequence[Callable[[], object]]) -> None:
+        def call_all() -> None:
+            for changed in watchers:
+                changed()
+
         def notified(_connection: object, _process: int, _channel: str, name: object) -> None:
             if name != self._name:
                 self.counters.notifications += 1
-                changed()
+                call_all()
 
         while True:
             with suppress(*FAILED):
@@ -331,7 +340,7 @@ class PostgresDatabase:
                         now = await connection.fetchval("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
                         if now != seen:
                             seen = now
-                            changed()
+                            call_all()
                         await asyncio.sleep(_POLL)
                 finally:
                     connection.terminate()

@@ -30,7 +30,7 @@ from skillwire.adapters.sql.servers import SqlServers
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
 from skillwire.adapters.sql.uploads import SqlUploads
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import DATABASE, Database
+from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.executions.grants import Grants
 from skillwire.registry.tokens import Tokens
@@ -201,7 +201,7 @@ class Stores:
     def artifacts(self) -> LargeArtifacts | None:
         """The artifacts that are too large for a row; None where a row takes any."""
         if not self.is_shared:
-            return FileBlobs(self._state / "artifacts", durable=True)
+            return FileBlobs(self._state / ARTIFACTS, durable=True)
         if not (bucket := os.environ.get("SKILLWIRE_ARTIFACTS")):
             return None
         from skillwire.adapters.s3 import S3Artifacts  # noqa: PLC0415  # an extra
@@ -220,13 +220,13 @@ class Stores:
     @cached_property
     def ledger(self) -> SqlLedger:
         """The executions."""
-        files = FileOutputs(FileBlobs(self._state / "outputs", durable=True))
+        files = FileOutputs(FileBlobs(self._state / OUTPUTS, durable=True))
         return SqlLedger(self.database, RowOutputs(self.database) if self.is_shared else files)
 
     def run_blobs(self, settings: RunSettings) -> SqlRunBlobs:
         """Return the blobs of runs."""
         pieces = Pieces("run_blob_pieces") if self.is_shared else None
-        return SqlRunBlobs(self.database, self._state / "run-blobs", settings, pieces=pieces)
+        return SqlRunBlobs(self.database, self._state / RUN_BLOBS, settings, pieces=pieces)
 
 
 def read_server_key(path: Path) -> bytes:

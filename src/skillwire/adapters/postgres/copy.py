@@ -19,8 +19,8 @@ import asyncpg
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.postgres.connection import PostgresConnection
 from skillwire.adapters.postgres.database import PostgresDatabase
-from skillwire.adapters.sql.outputs import PIECE_BYTES
-from skillwire.adapters.sqlite.database import DATABASE, Database
+from skillwire.adapters.sql.outputs import split
+from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import ConflictError, StorageError
 from skillwire.model.digest import Digest
 
@@ -47,9 +47,7 @@ class Sources(NamedTuple):
     @classmethod
     def of(cls, state: Path) -> Self:
         """Return those of a state directory."""
-        return cls(
-            Database(state / DATABASE), *(FileBlobs(state / name) for name in ("artifacts", "outputs", "run-blobs"))
-        )
+        return cls(Database(state / DATABASE), *(FileBlobs(state / name) for name in (ARTIFACTS, OUTPUTS, RUN_BLOBS)))
 
 
 class _Table(NamedTuple):
@@ -191,8 +189,7 @@ async def _copy_blobs(
     for (digest,) in digests:
         content = blobs.read(Digest(digest))
         if content is not None and not await connection.fetchval(query, digest):
-            parts = (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))
-            await connection.executemany(put, [(digest, place, part) for place, part in enumerate(parts)])
+            await connection.executemany(put, [(digest, place, piece) for place, piece in enumerate(split(content))])
         number += content is not None
         advance()
     return number

@@ -129,7 +129,7 @@ class SqlLedger(Store):
                 raise
             are_stored = False
         return [
-            Accepted(one.execution, "new") if one.is_plain and are_stored else (await self._accept(connection, one))
+            Accepted(one.execution, "new") if one.is_plain and are_stored else await self._accept(connection, one)
             for one in new
         ]
 
@@ -139,7 +139,7 @@ class SqlLedger(Store):
                 if new.key is not None:  # of several servers with one key, the others wait here for the first
                     put = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
                     row = (new.key.caller, new.key.key, new.key.body, new.execution.execution_id)
-                    if (await connection.run(put, row)) == 0:
+                    if await connection.run(put, row) == 0:
                         query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
                         used = await connection.row(query, row[:2])
                         if used and (earlier := await find(connection, used[1])) is not None:
@@ -232,7 +232,7 @@ class SqlLedger(Store):
         if state is None or not state.is_waiting(now.wall):
             return None
         query = "SELECT 1 FROM executions WHERE execution_id = ? AND executor = 'human'"
-        if (await connection.row(query, (execution_id,))) is None:
+        if await connection.row(query, (execution_id,)) is None:
             return None
         await apply_step(connection, execution_id, state, Step("claim", worker, worker), now)
         return await find(connection, execution_id)
@@ -328,7 +328,7 @@ class SqlLedger(Store):
 
     @reads
     async def _is_any(self, connection: Connection, query: str, values: tuple[object, ...]) -> bool:
-        return (await connection.row(f"{query} LIMIT 1", values)) is not None
+        return await connection.row(f"{query} LIMIT 1", values) is not None
 
     async def expire(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         times = now.wall, now.wall - limits.EXECUTION_END_SECONDS
@@ -391,7 +391,7 @@ class SqlLedger(Store):
     @writes
     async def forget(self, connection: Connection, now: Moment, *, outputs: float, rows: float) -> int:
         number = await forget_outputs(connection, now.wall - outputs, self._outputs)
-        return number + (await forget_rows(connection, now.wall - rows, self._outputs))
+        return number + await forget_rows(connection, now.wall - rows, self._outputs)
 
     async def remove_orphaned_outputs(self) -> int:
         return await self._outputs.remove_orphans(self._database, is_needed)
@@ -461,4 +461,4 @@ async def _remove_blobs(connection: Connection, blobs: set[str], outputs: Output
 async def is_needed(connection: Connection, blob: Digest) -> bool:
     """Whether an execution has its output in this blob."""
     query = "SELECT 1 FROM executions WHERE output_blob = ? AND output_forgotten = 0 LIMIT 1"
-    return (await connection.row(query, (str(blob),))) is not None
+    return await connection.row(query, (str(blob),)) is not None

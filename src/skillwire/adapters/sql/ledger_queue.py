@@ -121,7 +121,7 @@ class Queue:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
         executors, functions = (json.dumps(sorted(names or ())) for names in (quota.executors, quota.functions))
         may_run = (now.wall, executors, quota.functions is None, functions)
-        room = _Quotas((await connection.rows(_COUNT_HELD)), quota, limit)
+        room = _Quotas(await connection.rows(_COUNT_HELD), quota, limit)
         for look in _LOOKS:
             taken = -1
             while room.left and taken < len(room.taken):
@@ -130,10 +130,10 @@ class Queue:
                 asked = (quota.queue, look, now.wall, *room.full(), *may_run, most)
                 for row in await connection.rows(_FRONT, asked):
                     room.take(row)
-            if not room.left or (await connection.row(_HAS_MORE, (quota.queue, look))) is None:
+            if not room.left or await connection.row(_HAS_MORE, (quota.queue, look)) is None:
                 return list(room.taken)
         heads = [
-            (await connection.rows(_HEADS, (*lane, quota.queue, now.wall, *may_run, limit)))
+            await connection.rows(_HEADS, (*lane, quota.queue, now.wall, *may_run, limit))
             async for lane in self._lanes(connection, room)
         ]
         for row in heapq.merge(*heads, key=lambda row: (row[1], row[0])):  # by turn and number
@@ -148,7 +148,7 @@ class Queue:
             found: _Lane | None = None
             if not is_full:  # another lane of the same caller
                 found = await connection.row(_NEXT_SKILL, lane)
-            found = found or (await connection.row(_NEXT_CALLER, lane[:1]))
+            found = found or await connection.row(_NEXT_CALLER, lane[:1])
             if found is None and not has_turned:
                 lane, is_full, has_turned = _FIRST, False, True
                 continue

@@ -70,10 +70,10 @@ async def search(connection: Connection, query: ExecutionQuery) -> FoundExecutio
         numbers, end = await _scan_numbers(connection, query)
         page = numbers[: query.limit]
         after = page[-1] if len(numbers) > len(page) else end
-        return FoundExecutions((await _read(connection, page)), None if after is None else str(after))
+        return FoundExecutions(await _read(connection, page), None if after is None else str(after))
     newest = {number for place in _index_queries(query) for number in await _newest(connection, query, place)}
     page = heapq.nlargest(query.limit, newest)
-    return FoundExecutions((await _read(connection, page)), str(page[-1]) if len(newest) > len(page) and page else None)
+    return FoundExecutions(await _read(connection, page), str(page[-1]) if len(newest) > len(page) and page else None)
 
 
 async def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
@@ -151,7 +151,7 @@ async def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[
     end = max(begin - limits.EXECUTIONS_LOOKED_AT, 0)
     statement = f"SELECT number FROM executions WHERE number < ? AND number >= ? AND {conditions} ORDER BY number DESC"  # noqa: S608  # constants
     found = [row[0] for row in await connection.rows(statement, (begin, end, *asked.values()))]
-    has_more = (await connection.row("SELECT 1 FROM executions WHERE number < ? LIMIT 1", (end,))) is not None
+    has_more = await connection.row("SELECT 1 FROM executions WHERE number < ? LIMIT 1", (end,)) is not None
     return found, end if has_more else None
 
 

@@ -8,7 +8,7 @@ may need it are looked at, so no other transaction can begin to need them meanwh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -75,6 +75,11 @@ class FileOutputs:
         return sum([await database.write(partial(remove, file)) for file in await database.read(find)])
 
 
+def split(content: bytes) -> Iterator[bytes]:
+    """Yield the pieces of ``content``."""
+    return (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))
+
+
 class Pieces:
     """Bytes in the rows of ``table``: their digest, the number of a piece, and the piece."""
 
@@ -111,8 +116,7 @@ class RowOutputs:
 
     async def put(self, connection: Connection, content: bytes) -> Digest:
         digest = Digest.of(content)
-        pieces = (content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES))
-        await self._pieces.put(connection, digest, pieces)
+        await self._pieces.put(connection, digest, split(content))
         return digest
 
     async def read(self, digest: Digest) -> bytes | None:

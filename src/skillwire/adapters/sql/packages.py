@@ -104,7 +104,7 @@ class SqlPackages(Store):
     @writes
     async def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
         statement = f"INSERT INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        if (await connection.run(statement, account)) == 0:
+        if await connection.run(statement, account) == 0:
             return False
         await _record(connection, change)
         return True
@@ -114,7 +114,7 @@ class SqlPackages(Store):
         other = "SELECT 1 FROM accounts WHERE issuer = ?2 AND subject = ?3 AND issuer != '' AND name != ?4"
         changed = "UPDATE accounts SET is_operator = ?1, issuer = ?2, subject = ?3"
         statement = f"{changed} WHERE name = ?4 AND NOT EXISTS ({other})"
-        if (await connection.run(statement, (*account[2:], account.name))) == 0:
+        if await connection.run(statement, (*account[2:], account.name)) == 0:
             return False
         await _record(connection, change)
         return True
@@ -131,11 +131,11 @@ class SqlPackages(Store):
 
     @reads
     async def has_operator(self, connection: Connection) -> bool:
-        return (await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1")) is not None
+        return await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None
 
     @writes
     async def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
-        if not (await _insert_namespace(connection, namespace)):
+        if not await _insert_namespace(connection, namespace):
             return False
         await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
         await _record(connection, change)
@@ -161,7 +161,7 @@ class SqlPackages(Store):
     @writes
     async def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
         row = await connection.row(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,))
-        if row is None or row[-1] or not (await _insert_namespace(connection, Namespace(new, row[1]))):
+        if row is None or row[-1] or not await _insert_namespace(connection, Namespace(new, row[1])):
             return False
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
@@ -253,7 +253,7 @@ class SqlPackages(Store):
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
-            if not (await _fits(connection, version.package, packed)):
+            if not await _fits(connection, version.package, packed):
                 return "full"
             access = narrowest_access(package.access, skill.access)
             await connection.run("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
@@ -324,7 +324,7 @@ class SqlPackages(Store):
             await _set(connection, PackageName(*earlier), renamed_to=str(to))
         await _update(connection, name, change, renamed_to=str(to))
         owner = "SELECT 1 FROM packages WHERE namespace = ? AND name = ? AND owns_name"
-        if to.name == name.name and (await connection.row(owner, name)):
+        if to.name == name.name and await connection.row(owner, name):
             await _set(connection, name, owns_name=False)
             await _set(connection, to, owns_name=True)
 
@@ -367,7 +367,7 @@ class SqlPackages(Store):
         row = await connection.row(f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?", (account,))
         query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
         shared = sorted(PackageName(*row) for row in await connection.rows(query, (account,)))
-        return Rights(_read_account(row), (await _roles(connection, account)), shared)
+        return Rights(_read_account(row), await _roles(connection, account), shared)
 
     @reads
     async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
@@ -569,7 +569,7 @@ async def _set_latest(connection: Connection, number: int | None) -> None:
 async def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:
     row = (namespace.name, namespace.created, *namespace.proof)
     statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
-    return (await connection.run(statement, row)) == 1
+    return await connection.run(statement, row) == 1
 
 
 async def _record(connection: Connection, change: Change) -> None:

@@ -158,7 +158,7 @@ class SqlRunBlobs(Store):
     @writes
     async def remove(self, connection: Connection, owner: str, digest: Digest) -> bool:
         query = "DELETE FROM run_blobs WHERE owner = ? AND digest = ?"
-        is_removed = (await connection.run(query, (owner, str(digest)))) > 0
+        is_removed = await connection.run(query, (owner, str(digest))) > 0
         if is_removed:
             await self._remove_unowned(connection, digest)
         return is_removed
@@ -190,7 +190,7 @@ class SqlRunBlobs(Store):
     async def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
         if self._pieces is not None:
             await self._pieces.remove(connection, digest, _is_owned)
-        if not (await _is_owned(connection, digest)):
+        if not await _is_owned(connection, digest):
             self._place(digest).unlink(missing_ok=True)
 
     @reads
@@ -202,7 +202,7 @@ class SqlRunBlobs(Store):
                     path.unlink(missing_ok=True)
             files = self._folder.glob("[0-9a-f][0-9a-f]/*")
             found = [(path, Digest(f"sha256:{path.parent.name}{path.name}")) for path in files]
-            return [digest for path, digest in found if not (await _is_owned(connection, digest)) and _is_left(path)]
+            return [digest for path, digest in found if not await _is_owned(connection, digest) and _is_left(path)]
 
     @writes
     async def _remove_leftover(self, connection: Connection, digest: Digest) -> None:
@@ -216,13 +216,13 @@ class SqlRunBlobs(Store):
 async def hold_blobs(connection: Connection, hold: BlobHold) -> None:
     """Keep blobs at least until a time. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
     for digest in hold.digests:
-        if (await connection.run(_HOLD, (hold.until, hold.owner, str(digest), hold.now))) == 0:
+        if await connection.run(_HOLD, (hold.until, hold.owner, str(digest), hold.now)) == 0:
             raise blob_not_found(PREFIX + digest.hex)
 
 
 async def _is_owned(connection: Connection, digest: Digest) -> bool:
     query = "SELECT 1 FROM run_blobs WHERE digest = ? LIMIT 1"
-    return (await connection.row(query, (str(digest),))) is not None
+    return await connection.row(query, (str(digest),)) is not None
 
 
 def _is_left(path: Path) -> bool:

@@ -36,4 +36,4 @@ class SqlServers(Store):
         """Store a signature until it ``ends``; False when a server has it already."""
         await connection.run("DELETE FROM used_signatures WHERE ends < ?", (now,))
         statement = "INSERT INTO used_signatures VALUES (?, ?) ON CONFLICT DO NOTHING"
-        return (await connection.run(statement, (digest, ends))) == 1
+        return await connection.run(statement, (digest, ends)) == 1

@@ -34,7 +34,7 @@ class SqlGrants(Store):
     @reads
     async def has(self, connection: Connection, digest: str, permissions: Permissions) -> bool:
         query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
-        return (await connection.row(query, (digest, permissions.digest))) is not None
+        return await connection.row(query, (digest, permissions.digest)) is not None
 
     @reads
     async def all(self, connection: Connection) -> Sequence[Grant]:
@@ -73,7 +73,7 @@ class SqlTokens(Store):
     async def succeed(self, connection: Connection, token_id: str, successor: Token, *, end: float) -> bool:
         sooner = "CASE WHEN expires < ?1 THEN expires ELSE ?1 END"
         query = f"UPDATE tokens SET expires = {sooner} WHERE token_id = ?2 AND revoked IS NULL"  # noqa: S608  # a constant
-        is_good = (await connection.run(query, (end, token_id))) == 1
+        is_good = await connection.run(query, (end, token_id)) == 1
         if is_good:
             await _insert_token(connection, successor)
         return is_good
@@ -113,7 +113,7 @@ class SqlTokens(Store):
     @reads
     async def is_session_ended(self, connection: Connection, number: str) -> bool:
         query = "SELECT 1 FROM ended_sessions WHERE number = ?"
-        return (await connection.row(query, (number,))) is not None
+        return await connection.row(query, (number,)) is not None
 
 
 class SqlDeviceLogins(Store):
@@ -141,7 +141,7 @@ class SqlDeviceLogins(Store):
             "WHERE device = ? AND decision = ''"
         )
         values = (json.dumps(login.scopes), *login[8:], login.device)
-        return (await connection.run(statement, values)) == 1
+        return await connection.run(statement, values) == 1
 
     @writes
     async def poll(self, connection: Connection, device: bytes, now: float) -> DeviceLogin | None:

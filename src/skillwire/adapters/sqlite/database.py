@@ -124,6 +124,10 @@ _PART: Final = ("SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE 
 
 #: Its name in the state directory.
 DATABASE: Final = "skillwire.db"
+#: Folders beside it, for bytes that are too large for a row.
+ARTIFACTS: Final = "artifacts"
+OUTPUTS: Final = "outputs"
+RUN_BLOBS: Final = "run-blobs"
 _RESTORE: Final = "Stop the server, and restore a copy: docs/reference/state-directory.md#backup."
 
 

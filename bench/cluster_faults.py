@@ -10,10 +10,7 @@ no execution was lost or ended twice.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,33 +18,19 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.support.cluster import (
-    FAIL_OVER,
-    FILL_DISK,
-    PAUSE_DATABASE,
-    TAKE_CONNECTIONS,
-    Cluster,
-    Load,
-    kill_server,
-    pause_server,
-    restart_server,
-    suffer,
-)
+from tests.support.cluster import Cluster, Load, make_faults, suffer
 
 KILLS: Final = 50
 FAIL_OVERS: Final = 20
-CLOCKS: Final = (0.0, 300.0, -300.0)
 
 
-async def run(folder: Path, kills: int, fail_overs: int) -> int:
+async def run(kills: int, fail_overs: int) -> int:
     """Run it and print what came of it; return how many promises were broken."""
-    cluster = Cluster(folder, clocks=CLOCKS)
+    cluster = Cluster()
     try:
         await cluster.start()
         load = Load(cluster)
-        faults = [kill_server(number % 3) for number in range(kills)] + [FAIL_OVER] * fail_overs
-        faults += [pause_server(0), PAUSE_DATABASE, TAKE_CONNECTIONS, *(restart_server(number) for number in range(3))]
-        faults += [FILL_DISK] if os.geteuid() == 0 else []
+        faults = make_faults(kills, fail_overs)
         took = await suffer(cluster, load, faults, lasting=1.5, between=2.0, advance=print)
         broken = await load.finish()
     finally:
@@ -67,12 +50,7 @@ def main() -> int:
     """Run it; return the exit code."""
     kills, fail_overs = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (KILLS, FAIL_OVERS)
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-"))
-    folder.chmod(0o755)
-    try:
-        broken = asyncio.run(run(folder, kills, fail_overs))
-    finally:
-        shutil.rmtree(folder)
+    broken = asyncio.run(run(kills, fail_overs))
     print(f"{broken} broken promises ({time.monotonic() - began:.0f} s)")
     return 1 if broken else 0
 

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,11 +23,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from tests.support.eventually import PATIENCE
 from tests.support.history import Operation, check, recoveries
-from tests.support.postgres_pair import PATIENCE, Pair, free_port
+from tests.support.postgres_pair import Pair, free_port
 
 ROOT: Final = Path(__file__).parents[2]
 NAMESPACE: Final = "acme"
+#: By how many seconds the clock of each server is wrong.
+_CLOCKS: Final = (0.0, 300.0, -300.0)
 #: Seconds that a client of the load waits for an answer.
 _ANSWER: Final = aiohttp.ClientTimeout(total=8)
 _REVISION: Final = "skillwire-revision"
@@ -91,20 +95,21 @@ class Server:
 
 
 class Cluster:
-    """Three servers over a pair of databases, and an operator's token."""
+    """Three servers over a pair of databases, with clocks that differ, and an operator's token."""
 
-    def __init__(self, folder: Path, *, clocks: tuple[float, ...] = (0.0, 0.0, 0.0)) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-", dir="/tmp"))
+        folder.chmod(0o755)  # PostgreSQL runs as another user than root
         self.taken: list[socket.socket] = []
         (folder / "postgres").mkdir()
         if os.geteuid() == 0:
             disk = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder / "postgres")]
             subprocess.run(disk, check=True)
         self.pair = Pair(folder / "postgres")
-        self.pair.primary.query("CREATE DATABASE skillwire")
+        self.pair.primary.execute("CREATE DATABASE skillwire")
         self.store = self.pair.url("skillwire")
         self.servers = []
-        for number, clock in enumerate(clocks):
+        for number, clock in enumerate(_CLOCKS):
             home = folder / f"server-{number}"
             home.mkdir()
             self.servers.append(Server(home, self.store, clock=clock))
@@ -141,6 +146,7 @@ class Cluster:
         _give_connections_back(self)
         if os.geteuid() == 0:
             subprocess.run(["umount", str(self.folder / "postgres")], check=True)
+        shutil.rmtree(self.folder)
 
 
 class Load:
@@ -358,10 +364,11 @@ def pause_server(number: int) -> Fault:
 
 def _take_connections(cluster: Cluster) -> None:
     """Connect until PostgreSQL refuses: no server gets another connection."""
+    host, _, port = cluster.pair.primary.place.partition(":")
     fields = b"user\0postgres\0database\0skillwire\0\0"
     hello = struct.pack(">II", len(fields) + 8, 3 << 16) + fields
     while len(cluster.taken) < _CONNECTIONS:
-        one = socket.create_connection(("127.0.0.1", cluster.pair.primary.port), timeout=5)
+        one = socket.create_connection((host, int(port)), timeout=5)
         cluster.taken.append(one)
         one.sendall(hello)
         if one.recv(1) == b"E":
@@ -382,9 +389,9 @@ def _fill_disk(cluster: Cluster) -> None:
 
 def _empty_disk(cluster: Cluster) -> None:
     (cluster.folder / "postgres" / "filler").unlink()
-    for node in (cluster.pair.primary, cluster.pair.standby):
-        if not node.is_running:
-            node.start()
+    for server in cluster.pair.servers:
+        if server.process.poll() is not None:
+            server.start()
 
 
 TAKE_CONNECTIONS: Final[Fault] = ("take all connections", _take_connections, _give_connections_back)
@@ -397,9 +404,24 @@ FAIL_OVER: Final[Fault] = (
 )
 PAUSE_DATABASE: Final[Fault] = (
     "pause the database",
-    lambda cluster: cluster.pair.primary.signal(signal.SIGSTOP),
-    lambda cluster: cluster.pair.primary.signal(signal.SIGCONT),
+    lambda cluster: cluster.pair.primary.kill(signal.SIGSTOP),
+    lambda cluster: cluster.pair.primary.kill(signal.SIGCONT),
 )
+
+
+def make_faults(kills: int, fail_overs: int) -> list[Fault]:
+    """Return so many kills of servers, one after the other, so many fail-overs, and each other fault."""
+    return [
+        *(kill_server(number % len(_CLOCKS)) for number in range(kills)),
+        *[FAIL_OVER] * fail_overs,
+        pause_server(0),
+        PAUSE_DATABASE,
+        TAKE_CONNECTIONS,
+        *(restart_server(number) for number in range(len(_CLOCKS))),
+        *([FILL_DISK] if os.geteuid() == 0 else []),
+    ]
+
+
 #: Faults that leave nothing working while they last: the recovery counts from their end.
 STANDSTILLS: Final = {"pause the database", "fill the disk"}
 

@@ -42,10 +42,22 @@ def programs() -> Path:
 
 
 class PostgresServer:
-    """A server in a folder of its own, reached by a Unix socket; ``settings`` are those of postgresql.conf."""
+    """A server in a folder of its own, reached by a Unix socket, or at a ``port`` of loopback.
 
-    def __init__(self, primary: "PostgresServer | None" = None, **settings: object) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="skillwire-pg-", dir="/tmp"))
+    ``settings`` are those of postgresql.conf. With a ``primary`` it is a standby.
+    """
+
+    def __init__(
+        self,
+        primary: "PostgresServer | None" = None,
+        *,
+        folder: Path | None = None,
+        port: int = 0,
+        **settings: Any,
+    ) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="skillwire-pg-", dir="/tmp"))
+        self.folder.mkdir(exist_ok=True)
+        self.place = f"127.0.0.1:{port}" if port else ""
         self._user: dict[str, Any] = {}
         self.programs = programs()
         if os.geteuid() == 0:
@@ -56,10 +68,18 @@ class PostgresServer:
                 self.programs = copy / "bin"
         self.data = self.folder / "data"
         self.settings = {"listen_addresses": "", "unix_socket_directories": self.folder, **settings}
+        if port:
+            self.settings |= {"listen_addresses": "127.0.0.1", "port": port}
         if primary is None:
             self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N")
+            self.start()
         else:
-            self.run("pg_basebackup", "-D", self.data, "-d", primary.url(), "-R", "-N", "-c", "fast")
+            self.follow(primary)
+
+    def follow(self, primary: "PostgresServer") -> None:
+        """Begin as a standby, with nothing that it had before."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.run("pg_basebackup", "-D", self.data, "-d", primary.url(), "-R", "-N", "-c", "fast")
         self.start()
 
     def run(self, program: str, *arguments: object) -> None:
@@ -69,6 +89,8 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
+        pid_file = self.data / "postmaster.pid"
+        pid_file.unlink(missing_ok=True)  # of one that was killed
         options = [text for name, value in self.settings.items() for text in ("-c", f"{name}={value}")]
         tied = ["setpriv", "--pdeathsig", "INT"] if shutil.which("setpriv") else []  # it ends with a killed process
         with (self.folder / "log").open("ab") as log:
@@ -80,7 +102,6 @@ class PostgresServer:
                 start_new_session=True,
                 **self._user,
             )
-        pid_file = self.data / "postmaster.pid"
         eventually(lambda: pid_file.exists() and pid_file.read_text().rstrip().endswith("ready"))
 
     def stop(self, number: int = signal.SIGINT) -> None:
@@ -88,11 +109,20 @@ class PostgresServer:
         self.process.send_signal(number)
         self.process.wait(PATIENCE)
 
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal to the server and all of its processes, as they are now."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for process in [self.process.pid, *map(int, children.read_text().split() if children.exists() else [])]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
     def url(self, database: str = "postgres") -> str:
         """Return the address of a database."""
+        if self.place:
+            return f"postgresql://postgres@{self.place}/{database}"
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
-    def standby(self, **settings: object) -> "PostgresServer":
+    def standby(self, **settings: Any) -> "PostgresServer":
         """Return a server that follows this one."""
         return PostgresServer(self, **settings)
 
@@ -101,7 +131,7 @@ class PostgresServer:
         self.run("pg_ctl", "-D", self.data, "-w", "promote")
 
     def has(self, query: str, database: str = "postgres") -> bool:
-        """Whether a query has a row that is true."""
+        """Whether a query has a row that is true; False while the server refuses queries."""
         command = [str(self.programs / "psql"), "-At", "-c", query, self.url(database)]
         return subprocess.run(command, check=False, capture_output=True, text=True, **self._user).stdout.strip() == "t"
 

@@ -94,7 +94,7 @@ def network(trust=""):
     def join(project):
         config = project.parent / ".config/skillwire"
         config.mkdir(parents=True, exist_ok=True)
-        (config / "skillwire.toml").write_text(discovery(LAN, trust=trust))
+        (config / "skillwire.toml").write_text(discovery(LAN, trust=trust, patience=4000))
 
     return join
 

@@ -37,7 +37,7 @@ def _release():
         holder.close()
 
 
-def discovery(lan, *, agent="", trust=""):
+def discovery(lan, *, agent="", trust="", patience=2000):
     """Return a ``skillwire.toml`` that speaks there: a beat each second, and answers collected for a little more."""
     name = f'[discovery]\nagentId = "{agent}"\n' if agent else ""
     return f"""{name}
@@ -45,7 +45,7 @@ def discovery(lan, *, agent="", trust=""):
 interfaces = ["lo"]
 multicastGroup = "{lan.group}"
 port = {lan.port}
-patience = 1500
+patience = {patience}
 datagramsPerSecond = 1000
 
 [discovery.mdns]

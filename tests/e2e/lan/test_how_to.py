@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.fixture
 def network():
     """Return the settings of a network of our own on loopback."""
-    return discovery(own_lan())
+    return discovery(own_lan(), patience=4000)
 
 
 class Reader:

@@ -59,7 +59,6 @@ class DiscoverySettings:
     patience: float = 2.0  # that answers are collected at most
     quiet: float = 0.15  # that ends a search for one provider: longer than any answer delay
     quiet_all: float = 0.4  # that ends a search for all: each is asked twice before
-    unheard: float = 1.5  # that a search waits for an agent whose skill only others answered
     not_found_patience: float = 0.6  # that other agents may still know a scene
     window: float = 30.0  # that a timestamp may differ from our clock
     proof: float = 600.0  # that an address stays proven
@@ -68,6 +67,11 @@ class DiscoverySettings:
     burst: float = 60.0  # datagrams that a source may send at once
     amplification: float = 3.0  # bytes of answers for each byte from an unproven address
     registry_seen: float = 240.0  # that a registry counts after its last acknowledgment
+
+    @property
+    def unheard(self) -> float:
+        """Seconds that a search waits for an agent whose skill only others answered; part of its patience."""
+        return 0.75 * self.patience
 
 
 Path = tuple[str, ...]

@@ -105,6 +105,7 @@ DOWNLOADS_KEPT_SECONDS = Bound(7 * 24 * 3600, "seconds", "that a download that b
 GIT_REFS = Bound(100_000, "references", "of one repository that match a question")
 GIT_REFS_BYTES = Bound(16 * MIB, "bytes", "of such an answer")
 GIT_PACK_BYTES = Bound(32 * MIB, "bytes", "of one pack; of a server that filters it holds the wanted files alone")
+GIT_SMALL_PACK_BYTES = Bound(256 * KIB, "bytes", "of a pack with all small files; of a larger one the folders alone come first")
 GIT_OBJECTS = Bound(200_000, "objects", "of one pack; each costs a hash")
 GIT_OBJECT_BYTES = Bound(128 * MIB, "bytes", "of the objects of one pack, inflated, and kept by one client")
 GIT_FILES = Bound(200_000, "files and folders", "of one commit; a folder can contain itself under many names")

@@ -36,9 +36,12 @@ def ask_refs(prefixes: Iterable[str]) -> bytes:
     return _request("ls-refs", ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)])
 
 
-def ask_objects(wanted: Iterable[str], *, depth: bool = False, without_blobs: bool = False) -> bytes:
-    """Return the request for objects; with ``depth`` for commits with their trees and files, but no history."""
-    options = ["no-progress", *(["deepen 1"] if depth else []), *(["filter blob:none"] if without_blobs else [])]
+def ask_objects(wanted: Iterable[str], *, depth: bool = False, filtered: str = "") -> bytes:
+    """Return the request for objects; with ``depth`` for commits with their trees and files, but no history.
+
+    The filter ``filtered`` leaves files out: ``blob:none`` all, ``blob:limit=BYTES`` large ones.
+    """
+    options = ["no-progress", *(["deepen 1"] if depth else []), *([f"filter {filtered}"] if filtered else [])]
     return _request("fetch", [*options, *(f"want {name}" for name in wanted), "done"])
 
 

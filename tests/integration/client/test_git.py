@@ -1,8 +1,10 @@
 """Skills of Git repositories: over HTTP with git's own server, from an archive of a host, and from this machine."""
 
 import json
+import os
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
@@ -110,10 +112,27 @@ class TestAdd:
         found = client.show(f"{server.url}/r/.git/-/tree/feature/x/skills/a")
         assert (found.ref.git.ref, found.ref.git.path) == ("feature/x", "skills/a")
 
-    def test_without_filters_the_whole_commit_comes(self, client, server, repository):
-        repository.git("config", "uploadpack.allowFilter", "false")
-        client.add(f"{server.url}/r/.git/a", consent=True)
-        assert [line.split()[0] for line in server.requests] == ["POST", "POST", "POST"]
+    @pytest.mark.parametrize(
+        ("settings", "large", "requests"),
+        [
+            ({}, False, 2),  # the names of commits, then one of these with its small files
+            ({}, True, 4),  # too large: the folders, then the files of the skill
+            ({"uploadpackfilter.blob:limit.allow": "false"}, True, 4),
+            ({"uploadpack.allowFilter": "false"}, False, 3),  # no filter: the whole commit
+            ({"uploadpack.allowFilter": "false"}, True, 3),
+        ],
+    )
+    def test_a_small_repository_comes_at_once_and_of_a_large_one_the_skill(
+        self, client, server, repository, settings, large, requests
+    ):
+        for number in range(40 if large else 0):
+            Path(repository.folder, f"data-{number}.bin").write_bytes(os.urandom(15_000))
+        repository.commit()
+        for name, value in settings.items():
+            repository.git("config", name, value)
+        client.add(f"{server.url}/r/.git/skills/a", consent=True)
+        assert [line.split()[0] for line in server.requests] == ["POST"] * requests
+        assert body(client, "a") == "Three."
 
 
 class TestLock:

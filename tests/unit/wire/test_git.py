@@ -18,7 +18,7 @@ def lines(*texts):
 
 def test_requests_are_those_of_the_protocol():
     assert ask_refs(["HEAD"]) == b"0014command=ls-refs\n0001" + lines(b"peel\n", b"ref-prefix HEAD\n", b"")
-    asked = ask_objects([A], depth=True, without_blobs=True)
+    asked = ask_objects([A], depth=True, filtered="blob:none")
     options = (b"no-progress\n", b"deepen 1\n", b"filter blob:none\n", b"want %s\n" % A.encode(), b"done\n", b"")
     assert asked == b"0012command=fetch\n0001" + lines(*options)
     assert b"deepen" not in ask_objects([A, B])

@@ -53,6 +53,7 @@ _DUMB: Final = re.compile(rb"[0-9a-f]{40}\trefs/")
 _TAG: Final = re.compile(r"refs/tags/(?:(.+?)[-@/])?v?(\d+\.\d+\.\d+(?:[-+].*)?)", re.ASCII)
 _OK: Final = 200
 _TYPE: Final = "application/x-git-upload-pack-"
+_TOO_LARGE: Final = frozenset({"BODY_TOO_LARGE", "GIT_SIZE"})
 
 #: The folders that ``skills`` 1.7.4 looks into, and how deep below each; then all folders if none has a skill.
 SKILL_FOLDERS: Final = tuple(
@@ -311,27 +312,41 @@ class GitSource:
         return git.read_refs((yield from self._ask(url, git.ask_refs(prefixes), limits.GIT_REFS_BYTES)))
 
     def _load_commit(self, url: str, commit: str) -> Flow[None]:
-        """Load a commit and its folders, and its files where the server cannot leave them out."""
+        """Load a commit and its folders, with the files of a small repository, and all where the server filters none.
+
+        A second question costs more than the files of a small repository, so that these are asked for at once.
+        """
         if commit in self._objects:
             return
         filters = url not in self._servers or "filter" in self._servers[url][1]
-        try:
-            objects = yield from self._load(url, [commit], depth=True, without_blobs=filters)
-        except (DecodeError, FetchError) as error:  # one that does not filter refuses, each in its own way
-            if not filters or error.code not in {"GIT_REFUSED", "GIT_ANSWER"}:
-                raise
-            objects = yield from self._load(url, [commit], depth=True)
-        self._objects.update(objects)
+        wanted, most = ("blob:limit=16k", limits.GIT_SMALL_PACK_BYTES) if filters else ("", limits.GIT_PACK_BYTES)
+        while True:
+            try:
+                objects = yield from self._load(url, [commit], depth=True, filtered=wanted, max_bytes=most)
+            except (DecodeError, FetchError, TrustError) as error:
+                if not wanted or error.code not in {"GIT_REFUSED", "GIT_ANSWER", *_TOO_LARGE}:
+                    raise
+                is_small = most != limits.GIT_PACK_BYTES
+                other = error.code in _TOO_LARGE or "not supported" in str(error)  # of this kind; else it filters none
+                wanted, most = "blob:none" if is_small and other else "", limits.GIT_PACK_BYTES
+            else:
+                self._objects.update(objects)
+                return
 
     def _load(
-        self, url: str, names: Iterable[str], *, depth: bool = False, without_blobs: bool = False
+        self,
+        url: str,
+        names: Iterable[str],
+        *,
+        depth: bool = False,
+        filtered: str = "",
+        max_bytes: int = limits.GIT_PACK_BYTES,
     ) -> Flow[dict[str, bytes]]:
         """Return those of the named objects that are not there yet, and what came with them."""
         missing = sorted({name for name in names if name not in self._objects})
         if not missing:
             return {}
-        request = git.ask_objects(missing, depth=depth, without_blobs=without_blobs)
-        answer = yield from self._ask(url, request, limits.GIT_PACK_BYTES)
+        answer = yield from self._ask(url, git.ask_objects(missing, depth=depth, filtered=filtered), max_bytes)
         found = yield from work(lambda: read_pack(git.read_objects(answer)))
         if absent := [name for name in missing if name not in found]:
             raise DecodeError("GIT_ANSWER", f"the server left out {absent[0]}")
@@ -351,8 +366,8 @@ class GitSource:
         request = HttpRequest(f"{place}/git-upload-pack", "POST", body=body, max_bytes=max_bytes)
         try:
             return (yield from self._send(request, "result")).body
-        except SkillwireError:
-            if url in self._servers:
+        except SkillwireError as error:
+            if url in self._servers or error.code in _TOO_LARGE:
                 raise
         yield from self._offered(url)  # follows redirects, and raises why there is no repository
         return (yield from self._ask(url, body, max_bytes))

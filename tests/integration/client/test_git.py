@@ -124,7 +124,7 @@ class TestAdd:
     )
     def test_a_small_repository_comes_at_once_and_of_a_large_one_the_skill(
         self, client, server, repository, settings, large, requests
-    ):
+    ):  # noqa: PLR0917  # columns
         for number in range(40 if large else 0):
             Path(repository.folder, f"data-{number}.bin").write_bytes(os.urandom(15_000))
         repository.commit()

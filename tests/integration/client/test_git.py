@@ -122,9 +122,9 @@ class TestAdd:
             ({"uploadpack.allowFilter": "false"}, True, 3),
         ],
     )
-    def test_a_small_repository_comes_at_once_and_of_a_large_one_the_skill(
+    def test_a_small_repository_comes_at_once_and_of_a_large_one_the_skill(  # noqa: PLR0917  # columns
         self, client, server, repository, settings, large, requests
-    ):  # noqa: PLR0917  # columns
+    ):
         for number in range(40 if large else 0):
             Path(repository.folder, f"data-{number}.bin").write_bytes(os.urandom(15_000))
         repository.commit()

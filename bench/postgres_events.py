@@ -12,7 +12,10 @@ import asyncio
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.postgres import PostgresServer
 

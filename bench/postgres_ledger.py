@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ import uvloop
 from comparison import Goal, compare
 from ledger_side import CONCURRENCY, INPUTS, Side
 from ledgers import make_execution
+from processes import processor_seconds
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sql.outputs import RowOutputs
@@ -42,7 +42,6 @@ WORKERS: Final = 50
 LEASES: Final = 100_000
 RENEWED_SECONDS: Final = 5.0
 _BATCH: Final = 500
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def main(rounds: int = ROUNDS) -> None:
@@ -138,30 +137,16 @@ async def leases(url: str, number: int, server: int) -> dict[str, float]:
             claimed = await ledger.claim(worker, now, quota, limit=_BATCH)
             mine += [Claim(one.execution_id, worker, one.attempt) for one in claimed]
         assert not await ledger.renew(mine, now, 3600.0)  # as each is when it has run for a while
-    loops, before, began = 3, _processor_seconds(server), time.perf_counter()
+    loops, before, began = 3, time.process_time() + processor_seconds(server), time.perf_counter()
     for _ in range(loops):
         for mine in claims.values():
             assert not await ledger.renew(mine, now, 3600.0)
             waited = RENEWED_SECONDS / WORKERS / 4
             await asyncio.sleep(waited)
-    spent = _processor_seconds(server) - before
+    spent = time.process_time() + processor_seconds(server) - before
     print(f"{spent:.2f} s of processor time in {time.perf_counter() - began:.1f} s", file=sys.stderr)
     await ledger.close()
     return {"percent": 100 * spent / (loops * RENEWED_SECONDS)}
-
-
-def _processor_seconds(server: int) -> float:
-    """Return the processor time of this process, and of PostgreSQL with all of its processes, ended ones too."""
-    total = time.process_time()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[1]) == server or path.parent.name == str(server):
-            is_main = path.parent.name == str(server)
-            total += sum(map(int, fields[11 : 15 if is_main else 13])) / _TICKS
-    return total
 
 
 if __name__ == "__main__":

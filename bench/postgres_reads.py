@@ -12,9 +12,13 @@ import asyncio
 import random
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from tests.support.catalogs import make_skill
 from tests.support.postgres import PostgresServer
 

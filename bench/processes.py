@@ -56,6 +56,21 @@ def our_program(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name("skillwire")), *arguments]
 
 
+def processor_seconds(process: int) -> float:
+    """Return the processor time of a process and of those that it started, ended ones too."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[1]) == process:
+            total += sum(map(int, fields[11:13]))
+        elif path.parent.name == str(process):
+            total += sum(map(int, fields[11:15]))
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 @contextlib.contextmanager
 def serving(skills: Path, home: Path) -> Iterator[str]:
     """Serve the folder ``skills`` with ours on a free port of loopback; give the URL."""

@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -72,6 +72,12 @@ class Server:
                 env=self.environment,
             )
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: int) -> None:
         """Send it a signal."""
         if self._process is not None:
@@ -94,25 +100,16 @@ class Server:
         return answer
 
 
-class Cluster:
-    """Three servers over a pair of databases, with clocks that differ, and an operator's token."""
+class Servers:
+    """Servers over one database, one for each of ``clocks``, and an operator's token."""
 
-    def __init__(self) -> None:
-        self.folder = folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-", dir="/tmp"))
-        folder.chmod(0o755)  # PostgreSQL runs as another user than root
-        self.taken: list[socket.socket] = []
-        (folder / "postgres").mkdir()
-        if os.geteuid() == 0:
-            disk = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder / "postgres")]
-            subprocess.run(disk, check=True)
-        self.pair = Pair(folder / "postgres")
-        self.pair.primary.execute("CREATE DATABASE skillwire")
-        self.store = self.pair.url("skillwire")
+    def __init__(self, folder: Path, store: str, clocks: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
+        self.folder, self.store = folder, store
         self.servers = []
-        for number, clock in enumerate(_CLOCKS):
+        for number, clock in enumerate(clocks):
             home = folder / f"server-{number}"
             home.mkdir()
-            self.servers.append(Server(home, self.store, clock=clock))
+            self.servers.append(Server(home, store, clock=clock))
         first, *others = self.servers
         self.token: str = first.run("registry", "init", "ops")["secret"]
         key = Path(".local/state/skillwire/server.key")
@@ -120,13 +117,13 @@ class Cluster:
             (server.folder / key).parent.mkdir(parents=True, mode=0o700)
             shutil.copy(first.folder / key, server.folder / key)
 
-    async def start(self) -> None:
+    async def start(self, patience: float = PATIENCE) -> None:
         """Start all servers, make the namespace, and return when each of them answers."""
         for server in self.servers:
             server.start()
         async with aiohttp.ClientSession(timeout=_ANSWER) as session:
             for server in self.servers:
-                await _until(partial(_is_ready, session, server.url))
+                assert await _until(partial(_is_ready, session, server.url), patience), f"{server.url} is not ready"
             place, body = f"{self.servers[0].url}/api/registry/namespaces", {"name": NAMESPACE}
             async with session.post(place, json=body, headers=self.credentials) as answer:
                 assert answer.status == 201, await answer.text()
@@ -137,11 +134,31 @@ class Cluster:
         return {"authorization": f"Bearer {self.token}"}
 
     def close(self) -> None:
-        """End everything."""
+        """End all servers."""
         for server in self.servers:
             with suppress(ProcessLookupError):
                 server.send(signal.SIGCONT)
             server.stop()
+
+
+class Cluster(Servers):
+    """Three servers over a pair of databases, with clocks that differ."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-", dir="/tmp"))
+        folder.chmod(0o755)  # PostgreSQL runs as another user than root
+        self.taken: list[socket.socket] = []
+        (folder / "postgres").mkdir()
+        if os.geteuid() == 0:
+            disk = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder / "postgres")]
+            subprocess.run(disk, check=True)
+        self.pair = Pair(folder / "postgres")
+        self.pair.primary.execute("CREATE DATABASE skillwire")
+        super().__init__(folder, self.pair.url("skillwire"), _CLOCKS)
+
+    def close(self) -> None:
+        """End everything."""
+        super().close()
         self.pair.close()
         _give_connections_back(self)
         if os.geteuid() == 0:
@@ -152,7 +169,7 @@ class Cluster:
 class Load:
     """Clients that publish, read and call, each against a server chosen anew for each request."""
 
-    def __init__(self, cluster: Cluster, *, publishers: int = 3, callers: int = 3) -> None:
+    def __init__(self, cluster: Servers, *, publishers: int = 3, callers: int = 3) -> None:
         self.history: list[Operation] = []
         self._cluster = cluster
         self._session = aiohttp.ClientSession(timeout=_ANSWER)
@@ -184,7 +201,7 @@ class Load:
         package, number, revision = f"package-{name}", 0, ""
         while not self._is_over:
             version = f"1.{number}.0"
-            archive = _archive(package, version)
+            archive = make_archive(package, version)
             answer = await self._request(
                 Operation("publish", name, package, version, "", 0, 0),
                 "POST",
@@ -305,7 +322,8 @@ def _end(seen: dict[str, Any]) -> str:
     return f"{seen['status']} {seen.get('output', error.get('code', ''))}"
 
 
-def _archive(name: str, version: str) -> bytes:
+def make_archive(name: str, version: str) -> bytes:
+    """Return a skill as it is uploaded."""
     text = f"---\nname: {name}\ndescription: Does it.\nmetadata:\n  version: {version}\n---\nDo it.\n".encode()
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as archive:
@@ -320,9 +338,9 @@ async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool | None:
         return answer.status == 200 or None
 
 
-async def _until(attempt: Callable[[], Awaitable[Any]]) -> Any:
-    """Return what ``attempt`` returns once that is not None; None after :data:`PATIENCE`."""
-    deadline = time.monotonic() + PATIENCE
+async def _until(attempt: Callable[[], Awaitable[Any]], patience: float = PATIENCE) -> Any:
+    """Return what ``attempt`` returns once that is not None; None after ``patience``."""
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
             if (found := await attempt()) is not None:

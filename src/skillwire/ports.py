@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Account,
         AuditEntry,
         Change,
+        ChangeCursor,
         ChangedPackages,
         Namespace,
         Package,
@@ -298,11 +299,11 @@ class PackageStore(Protocol):
     async def remove_unowned(self, before: float) -> int:
         """Remove artifacts of no version that were written ``before``; return how many. Raises StorageError."""
 
-    async def changed(self, after: int, limit: int) -> ChangedPackages:
+    async def changed(self, after: ChangeCursor, limit: int) -> ChangedPackages:
         """Return a page of the packages that changed behind a cursor, in the order of their commits."""
 
     async def revision(self) -> int:
-        """Return the cursor of :meth:`changed` behind the last change."""
+        """Return the number of the last change."""
 
     async def record(self, change: Change) -> None:
         """Append the audit entry of a change that another store holds."""

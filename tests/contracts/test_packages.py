@@ -19,6 +19,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.package import (
     Account,
     Change,
+    ChangeCursor,
     Namespace,
     Package,
     PackageName,
@@ -157,7 +158,7 @@ class TestNamespaces:
         assert (store.package(NOTES), store.package(moved).latest) == (None, "1.0.0")
         assert store.version(moved, "1.0.0").skill.publisher == "apex"
         assert store.rights("eve").readable == [moved]
-        assert unpack_skill(store.changed(0, 9).packages[-1].served).publisher == "apex"
+        assert unpack_skill(store.changed(ChangeCursor(), 9).packages[-1].served).publisher == "apex"
 
     def test_last_owner_stays(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change())
@@ -320,7 +321,7 @@ class TestChanges:
     def test_each_change_is_told_behind_the_cursor_with_what_is_served(self, store):
         for name in ("a", "b", "c"):
             publish(store, name=name)
-        first = store.changed(0, 2)
+        first = store.changed(ChangeCursor(), 2)
         assert [(one.package.name.name, unpack_skill(one.served).version) for one in first.packages] == [
             ("a", "1.0.0"),
             ("b", "1.0.0"),
@@ -350,6 +351,17 @@ class TestChanges:
         old = State(Status.DEPRECATED, "slow", "acme/b")
         store.set_version_state(PackageName("acme", "c"), "1.0.0", old, change())
         assert [one.state for one in store.changed(first.cursor, 9).packages] == [State(), State(), old]
+
+    @pytest.mark.parametrize("other", [{"digest": "0" * 64}, {"entry": 9}, {"change": 99, "entry": 9}])
+    def test_a_cursor_of_another_history_begins_anew(self, store, other):
+        """As after a restore: its audit entry is not there, or another one."""
+        for name in ("a", "b", "c"):
+            publish(store, name=name)
+        last = store.changed(ChangeCursor(), 9).cursor
+        page = store.changed(last._replace(**other), 2)
+        assert (page.is_anew, [one.number for one in page.packages]) == (True, [1, 2])
+        rest = store.changed(page.cursor, 2)
+        assert (rest.is_anew, [one.number for one in rest.packages], rest.cursor) == (False, [3], last)
 
     def test_every_change_is_in_the_audit_log_in_order(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create", text="\u00e9", number=1.5))
@@ -441,7 +453,7 @@ class TestRedirects:
         assert publish(store, "2.0.0", b"two") == "closed"
         store.rename_namespace("acme", "apex", change())
         assert store.package(PackageName("apex", "notes")).renamed_to == PackageName("apex", "jottings")
-        served = [one.package.name.name for one in store.changed(0, 9).packages if one.served]
+        served = [one.package.name.name for one in store.changed(ChangeCursor(), 9).packages if one.served]
         assert served == ["jottings"]
 
 

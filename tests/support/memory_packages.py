@@ -11,6 +11,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
     AuditEntry,
+    ChangeCursor,
     ChangedPackage,
     ChangedPackages,
     Package,
@@ -271,7 +272,10 @@ class MemoryPackages:
         return self._artifacts.get(digest)
 
     async def changed(self, after, limit):
-        order = sorted((number, name) for name, number in self._changed.items() if number > after)[:limit]
+        known = [entry.digest for entry in self._audit if entry.number == after.entry]
+        is_anew = after.entry > 0 and known != [after.digest]
+        change = 0 if is_anew else after.change
+        order = sorted((number, name) for name, number in self._changed.items() if number > change)[:limit]
         found = []
         for _, name in order:
             package = self._packages[name]
@@ -280,7 +284,8 @@ class MemoryPackages:
             served, state = (pack_skill(latest.skill), latest.state) if latest else (None, State())
             owns = self._owners.get(name.name) == name
             found.append(ChangedPackage(self._numbers[name], package, served, state, owns))
-        return ChangedPackages(order[-1][0] if order else after, tuple(found))
+        last = [(entry.number, entry.digest) for entry in self._audit[-1:]] or [(0, "")]
+        return ChangedPackages(ChangeCursor(order[-1][0] if order else change, *last[0]), tuple(found), is_anew)
 
     async def remove_unowned(self, before):  # noqa: ARG002  # of no row, it keeps none
         return 0

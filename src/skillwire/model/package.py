@@ -203,11 +203,27 @@ class ChangedPackage(NamedTuple):
     owns_name: bool = False
 
 
-class ChangedPackages(NamedTuple):
-    """What changed since a cursor, and the next cursor."""
+class ChangeCursor(NamedTuple):
+    """How far changes were read: to this ``change``, when this ``entry`` of the audit log was the last one.
 
-    cursor: int
+    The digest of an entry covers all entries before it, so a database that has another one there was restored.
+    """
+
+    change: int = 0
+    entry: int = 0
+    digest: str = ""
+
+
+class ChangedPackages(NamedTuple):
+    """What changed since a cursor, and the next cursor.
+
+    ``is_anew`` is whether the cursor is of another history, as after a restore. Then the packages are the first ones
+    of all, and those read before are gone.
+    """
+
+    cursor: ChangeCursor
     packages: tuple[ChangedPackage, ...]
+    is_anew: bool = False
 
 
 class Upload(NamedTuple):

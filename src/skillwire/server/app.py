@@ -17,7 +17,7 @@ import asyncio
 import os
 import threading
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import cache, partial
 from pathlib import Path
@@ -55,6 +55,7 @@ from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
 from skillwire.server.downloads import Downloads
+from skillwire.server.execution_service import Dispatcher
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
@@ -209,21 +210,10 @@ class Application(Starlette):
         repeat, tidy = self.services.executions.service.background.repeat, packages.tidy
         self._repeated = [asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))]
         if packages.watch is not None:
-            woken, store = asyncio.Event(), packages.registry.store
-            packages.watch(woken.set)
-
-            async def follow() -> None:
-                woken.clear()
-                if await store.revision() > self.catalog.reached:
-                    self.catalog.follow_packages()
-
-            async def pause(seconds: float) -> None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), seconds)
-
-            self._repeated.append(
-                asyncio.create_task(repeat("database", follow, pause, _FOLLOW_SECONDS, lambda: False))
-            )
+            changes, look = Dispatcher(), self.catalog.look_for_packages
+            packages.watch(changes.wake)
+            following = repeat("database", look, changes.wait, _FOLLOW_SECONDS, lambda: False)
+            self._repeated.append(asyncio.create_task(following))
         if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)

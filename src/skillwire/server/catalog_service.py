@@ -247,6 +247,11 @@ class CatalogService:
         """Have the changes of the registry published soon."""
         self._again.set()
 
+    async def look_for_packages(self) -> None:
+        """Have the changes of other servers published soon, if there are any. Raises StorageError."""
+        if self.folders.packages is not None and await self.folders.packages.has_changes():
+            self.follow_packages()
+
     async def follow(self, seconds: float) -> None:
         """Return as soon as the changes before this call are served, after ``seconds`` at the latest."""
         event = asyncio.Event()
@@ -356,7 +361,8 @@ class CatalogService:
         if self._is_owed and not (first and unreadable and not self.folders.all_skills()):
             self._publish()
             self._is_owed = False
-        self.reached = self.folders.packages.cursor if self.folders.packages and not self._is_owed else self.reached
+        if self.folders.packages is not None and not self._is_owed:
+            self.reached = self.folders.packages.cursor.change
         _wake(followers)
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
             self._save()

@@ -243,8 +243,8 @@ class RequestContext:
         if (registry := self._services.registry) is None or not _NUMBER.fullmatch(change):
             return
         catalog = self._services.catalog
-        if catalog.reached < int(change) <= await registry.store.revision():  # a higher one is of no change here
-            await catalog.reach(int(change))
+        if catalog.reached < int(change):  # one that the database lost stands for all that it has
+            await catalog.reach(min(int(change), await registry.store.revision()))
 
     async def stamp_change(self) -> None:
         """Have the response name the last change, for later requests of this client at any server."""

@@ -175,17 +175,17 @@ class WriteBatcher:
 
 
 class Dispatcher:
-    """Wakes the workers of one event loop. Only the ledger says what there is to do: a wake may be for nothing."""
+    """Wakes the tasks of one event loop that look into a database for something to do: a wake may be for nothing."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """Say that something may be claimed."""
+        """Say that there may be something."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Return when something may be claimed, or after ``seconds``."""
+        """Return when there may be something, or after ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -309,6 +309,11 @@ class ExecutionService:
     async def fail(self, claim: Claim, failure: Failure, *, log: str = "") -> bool:
         """Store that an attempt failed; False when the claim no longer holds."""
         return self._changed(claim.execution_id, await self.ledger.fail(claim, failure, self.clock(), log=log))
+
+    def look(self) -> None:
+        """Take any execution as changed, and no version as stored: another process has written or restored them."""
+        self._versions_kept.clear()
+        self.changes.notify_all()
 
     def _changed(self, execution_id: str, result: T) -> T:
         if result:

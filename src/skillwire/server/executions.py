@@ -126,7 +126,7 @@ class Executions:
         """Begin to run what waits, unless that has begun."""
 
         def look() -> None:
-            self.service.changes.notify_all()
+            self.service.look()
             for one in self._background:
                 one.look()
 

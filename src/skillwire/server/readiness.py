@@ -79,8 +79,6 @@ class ReadinessCheck:
     def _compare(self, reached: int, revision: int) -> None:
         """Note how far the server is behind ``revision``, and since when it has been behind what was known then."""
         now = self._clock()
-        if revision < reached:
-            self.obstacle = self.obstacle or "the database has lost changes that are served here; restart the server"
         if reached >= self._target:
             self._target, self._since = revision, now
         self.lag = Lag(max(0, revision - reached), now - self._since if reached < self._target else 0.0)

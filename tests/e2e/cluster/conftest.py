@@ -27,17 +27,19 @@ REVISION = "Skillwire-Revision"
 class Cluster:
     """The servers, the database, the folder that they serve, and the tokens of ``ann`` and of an operator."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, *, url: str = "", servers: int = 3) -> None:
         self.folder = folder
-        self.database = PostgresServer(fsync="off", max_connections=200)
-        stack.callback(self.database.close)
-        self.url = self.database.url()
+        if not url:
+            self.database = PostgresServer(fsync="off", max_connections=200)
+            stack.callback(self.database.close)
+            url = self.database.url()
+        self.url = url
         self.key = folder / "server.key"
         self._stack = stack
         self.token, self.operator = asyncio.run(self._make_tokens())
         with ThreadPoolExecutor(3) as pool:
             no_workers = [("--workers", "0"), (), ()]  # the first one only accepts executions
-            self.servers = list(pool.map(lambda number: self.start(number, *no_workers[number]), range(3)))
+            self.servers = list(pool.map(lambda number: self.start(number, *no_workers[number]), range(servers)))
 
     def start(self, number: int, *arguments: object) -> ServeProcess:
         """Start the server of this number, which ends with the tests."""

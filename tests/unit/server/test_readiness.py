@@ -77,15 +77,6 @@ async def test_an_obstacle_is_told_until_it_is_gone_and_looked_for_once_in_a_whi
     assert world.check.obstacle == ""
 
 
-async def test_a_server_that_serves_more_than_the_database_has_is_unready():
-    world = World()
-    await world.look(reached=7, revision=5)
-    assert world.check.obstacle == "the database has lost changes that are served here; restart the server"
-    world.store.obstacle = "the disk is full"
-    await world.look(reached=7, revision=5)
-    assert world.check.obstacle == "the disk is full"
-
-
 async def test_a_full_disk_makes_a_server_unready(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     write_skill(tmp_path / "skills", "notes")

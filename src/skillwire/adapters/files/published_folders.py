@@ -39,7 +39,7 @@ from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access, packed_files
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
-from skillwire.model.package import state_in_index
+from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
 
@@ -71,27 +71,36 @@ class PackageFeed:
         self._store = store
         self._blobs = blobs
         self._wait = wait
-        self.cursor = 0
+        self.cursor = ChangeCursor()
 
-    def changes(self) -> Collection[ChangedPackage]:
+    def changes(self) -> ChangedPackages:
         """Return each package that changed since the last call. Raises StorageError."""
-        found: dict[int, ChangedPackage] = self._wait(self._changes())
-        return found.values()
+        changed: ChangedPackages = self._wait(self._changes())
+        self.cursor = changed.cursor
+        return changed
 
-    async def _changes(self) -> dict[int, ChangedPackage]:
+    async def has_changes(self) -> bool:
+        """Whether the next call of :meth:`changes` returns anything. Raises StorageError."""
+        page = await self._store.changed(self.cursor, 1)
+        return page.is_anew or bool(page.packages)
+
+    async def _changes(self) -> ChangedPackages:
         found: dict[int, ChangedPackage] = {}
-        is_last = False
+        cursor, is_anew, is_last = self.cursor, False, False
         while not is_last:
-            page = await self._store.changed(self.cursor, _PACKAGES_AT_ONCE)
+            page = await self._store.changed(cursor, _PACKAGES_AT_ONCE)
             is_last = len(page.packages) < _PACKAGES_AT_ONCE
+            if page.is_anew:
+                is_anew = True
+                found.clear()
             for one in page.packages:
                 packed, access = one.served, one.package.access
                 state = state_in_index(one.package.state, one.state)
                 if packed is not None and (state or read_summary(packed).access != access):
                     packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
                 found[one.number] = one._replace(served=packed)
-            self.cursor = page.cursor
-        return found
+            cursor = page.cursor
+        return ChangedPackages(cursor, tuple(found.values()), is_anew)
 
     def write_blobs(self, skills: Iterable[Skill]) -> None:
         """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""
@@ -284,7 +293,13 @@ class PublishedFolders:
         """Take what changed in the registry, and write the bytes of packages that are not in the blob store."""
         if self.packages is None:
             return
-        for one in self.packages.changes():
+        changed = self.packages.changes()
+        if changed.is_anew:
+            self._changed = True
+            self._owned.clear()
+            for key in [key for key in self._states if key.startswith(_PACKAGE)]:
+                del self._states[key]
+        for one in changed.packages:
             key, packed, name = f"{_PACKAGE}{one.number:012}", one.served, one.package.name.name
             before = self._states.pop(key, None)
             owned = self._owned.pop(one.number, None)

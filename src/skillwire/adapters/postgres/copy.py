@@ -1,7 +1,7 @@
 """Everything of a state directory, copied into an empty PostgreSQL database.
 
 The tables are copied in the order of their keys, some rows in each transaction, so what is there already is the
-beginning of a table and a copy that was killed continues behind it. Meanwhile nothing else can write to the source.
+beginning of a table and a copy that was killed continues behind it. No other program may have either database open.
 At the end of a table, both sides' rows have to have one digest; each artifact has to have its own. While the table
 ``unfinished_copy`` exists, the target is not whole.
 """
@@ -18,7 +18,8 @@ import asyncpg
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.postgres.connection import PostgresConnection
-from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.postgres.database import IN_USE, UNFINISHED_COPY, PostgresDatabase
+from skillwire.adapters.sql.connection import database_in_use
 from skillwire.adapters.sql.outputs import split
 from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import ConflictError, StorageError
@@ -32,8 +33,8 @@ _FIRST: Final = ("packages",)
 _NUMBERED: Final = ("packages", "artifacts", "executions")
 _OMITTED: Final = ("migrations", "leaders", "worker_leases")
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-_TURN: Final = "SELECT pg_try_advisory_lock(hashtextextended('skillwire copy', 0))"
-_UNFINISHED: Final = "CREATE TABLE IF NOT EXISTS unfinished_copy ()"
+_ALONE: Final = f"SELECT pg_try_advisory_lock({IN_USE})"
+_CREATE: Final = f"CREATE TABLE IF NOT EXISTS {UNFINISHED_COPY} ()"
 
 
 class Sources(NamedTuple):
@@ -70,20 +71,20 @@ async def copy_state(
 ) -> Mapping[str, int]:
     """Copy everything, or what an earlier copy left to do; return table → rows. ``advance`` is called now and then.
 
-    Raises ConflictError (``REGISTRY_NOT_EMPTY``), StorageError (``DATABASE``).
+    Raises ConflictError (``DATABASE_IN_USE``, ``REGISTRY_NOT_EMPTY``), StorageError (``DATABASE``).
     """
-    await target.read(lambda connection: connection.value("SELECT 1"))  # it has its schema then
-    with sources.database.writing() as source:
+    await target.migrate()
+    with sources.database.alone() as source:
         async with target.maintenance() as connection:
-            if not await connection.fetchval(_TURN):
-                raise ConflictError("REGISTRY_NOT_EMPTY", "another copy into this database is under way")
+            if not await connection.fetchval(_ALONE):
+                raise database_in_use(target.hosts.place)
             tables = [await _describe(source, connection, name) for name in _names(source)]
-            if not await connection.fetchval("SELECT to_regclass('unfinished_copy') IS NOT NULL"):
+            if not await connection.fetchval(f"SELECT to_regclass('{UNFINISHED_COPY}') IS NOT NULL"):
                 for table in tables:
                     if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table.name})"):  # noqa: S608  # a constant
                         message = f"there are {table.name} in the database already"
                         raise ConflictError("REGISTRY_NOT_EMPTY", message, fix="Name an empty database.")
-                await connection.execute(_UNFINISHED)
+                await connection.execute(_CREATE)
             rows = {table.name: await _copy_table(sources, source, connection, table, advance) for table in tables}
             outputs = (
                 "SELECT DISTINCT output_blob FROM executions WHERE output_blob IS NOT NULL AND output_forgotten = 0"
@@ -95,7 +96,7 @@ async def copy_state(
                 rows[name] = await _copy_blobs(source.execute(query), blobs, connection, name, advance)
             for name in _NUMBERED:
                 await PostgresConnection(connection, target.hosts).continue_numbers(name)
-            await connection.execute("DROP TABLE unfinished_copy")
+            await connection.execute(f"DROP TABLE {UNFINISHED_COPY}")
     return rows
 
 

@@ -52,6 +52,10 @@ _DEBOUNCE: Final = 0.02
 _POLL: Final = 1.0
 #: Seconds for a statement that changes the schema or copies a table, which may be large.
 _MAINTENANCE_SECONDS: Final = 3600.0
+#: The advisory lock that each server shares, and a copy into the database has alone.
+IN_USE: Final = "hashtextextended('skillwire copy', 0)"
+#: There is such a table until a copy is complete.
+UNFINISHED_COPY: Final = "unfinished_copy"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, checksum TEXT NOT NULL)"
 
 
@@ -234,6 +238,9 @@ class PostgresDatabase:
                 await self.migrate()
             elif pending and not await self.exists():
                 raise self.hosts.error(f"its schema lacks {pending[0]}", "Run the migrations first.")
+            async with self._loop().pool.connection() as connection:
+                if await connection.fetchval(f"SELECT to_regclass('{UNFINISHED_COPY}') IS NOT NULL"):
+                    raise self.hosts.error("a copy into it is not complete", "Run skillwire registry migrate again.")
             self._is_open, self._is_current = True, self._may_migrate or not pending
         return self._loop()
 
@@ -335,6 +342,7 @@ class PostgresDatabase:
             with suppress(*FAILED):
                 connection, seen = await self.hosts.connect(), ""
                 try:
+                    await connection.execute(f"SELECT pg_advisory_lock_shared({IN_USE})")
                     await connection.add_listener(_CHANNEL, notified)
                     while True:
                         now = await connection.fetchval("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")

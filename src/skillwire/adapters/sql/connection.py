@@ -14,6 +14,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
 
+from skillwire.errors import ConflictError, SourceLocation
+
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="Store")
@@ -95,6 +97,13 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Finish what was begun."""
+
+
+def database_in_use(place: str) -> ConflictError:
+    """Return the error for work that needs a database alone, at ``place``, which a server or another program uses."""
+    return ConflictError(
+        "DATABASE_IN_USE", "a server, a worker or another program uses the database", place=SourceLocation(place)
+    )
 
 
 class Store:

@@ -169,11 +169,13 @@ SELECT min(created) FROM executions WHERE completed IS NULL AND status = 'accept
 
 async def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
     """Return the counts now, and what was accepted and ended since ``after``; see the port."""
-    begin = after.accepted
+    # Numbers beyond those of the database are of one before it was restored, or of a primary that was ahead.
+    end, ended_before = await connection.row("SELECT accepted_before, ended_before FROM settled")
+    begin, after = after.accepted, after._replace(place=min(after.place, ended_before))
     if begin is None:
         query = "SELECT accepted_in + 1 FROM arrivals WHERE created < ? ORDER BY number DESC LIMIT 1"
         begin = await connection.value(query, (after.since,)) or 0
-    end = max(begin, await connection.value("SELECT accepted_before FROM settled"))
+    begin = min(begin, end)
     query = "SELECT count(*) FROM arrivals WHERE accepted_in >= ? AND accepted_in < ? AND created >= ?"
     accepted = await connection.value(query, (begin, end, after.since))
     rows = await connection.rows(_SELECT_ENDED, (after.place, after.ended, after.since, limit))

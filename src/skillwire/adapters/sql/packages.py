@@ -24,6 +24,7 @@ from skillwire.model.package import (
     Account,
     AuditEntry,
     Change,
+    ChangeCursor,
     ChangedPackage,
     ChangedPackages,
     Namespace,
@@ -449,20 +450,24 @@ class SqlPackages(Store):
         await connection.run("UPDATE artifacts SET content = ? WHERE digest = ?", (content, digest))
 
     @reads
-    async def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
+    async def changed(self, connection: Connection, after: ChangeCursor, limit: int) -> ChangedPackages:
+        query = "SELECT digest FROM audit WHERE number = ?"
+        is_anew = bool(after.entry) and await connection.value(query, (after.entry,)) != after.digest
+        change = 0 if is_anew else after.change
+        last = await connection.row("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1") or (0, "")
         versions = "versions ON versions.package = packages.number AND versions.version = packages.latest"
         query = (
             "SELECT changed, number, owns_name, skill, versions.status, versions.reason, versions.successor, "
             f"{_OF_PACKAGES} FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
         )
-        found, cursor = [], after
-        rows = await connection.rows(query, (after, limit))
+        found = []
+        rows = await connection.rows(query, (change, limit))
         for changed, number, owns, packed, status, reason, successor, *row in rows:
-            package, cursor = _read_package(row), changed
+            package, change = _read_package(row), changed
             is_hidden = packed is None or package.state.status in _HIDDEN or package.renamed_to
             state = State() if is_hidden else State(Status(status), reason, successor)
             found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
-        return ChangedPackages(cursor, tuple(found))
+        return ChangedPackages(ChangeCursor(change, *last), tuple(found), is_anew)
 
     @reads
     async def revision(self, connection: Connection) -> int:

@@ -24,6 +24,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
+from skillwire.adapters.sql.connection import database_in_use
 from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
 from skillwire.errors import SourceLocation, StorageError
 
@@ -183,6 +184,25 @@ class Database:
                         for statement in undo:
                             connection.execute(statement)
                     raise
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """Give this thread's connection while no other one can be opened.
+
+        Raises ConflictError (``DATABASE_IN_USE``) while another one is open, as those of a server always are.
+        """
+        with self._errors(), write_turn(self.path):
+            connection = self._connection()
+            try:
+                connection.execute("PRAGMA journal_mode = DELETE")  # which SQLite refuses while another one is open
+                connection.execute("BEGIN EXCLUSIVE")
+                yield connection
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & _KIND != sqlite3.SQLITE_BUSY:
+                    raise
+                raise database_in_use(str(self.path)) from error
+            finally:
+                self.close()
 
     def version(self) -> int:
         """Return a number that changes when another connection than this thread's has written."""

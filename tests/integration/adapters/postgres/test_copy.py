@@ -1,5 +1,10 @@
 """A copy of a state directory in PostgreSQL: everything, verified, and continued after it was killed."""
 
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+
 import pytest
 from tests.support.executions import make_execution
 from tests.support.opened import BlockingLedger, run_blocking
@@ -10,7 +15,7 @@ from skillwire.adapters.postgres.copy import Sources, copy_state
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.registry_export import export_registry
 from skillwire.adapters.stores import Stores, open_stores
-from skillwire.errors import ConflictError, StorageError
+from skillwire.errors import ConflictError, SourceLocation, StorageError
 from skillwire.model.execution import Claim, Moment, Quota
 
 NOW = Moment(1_000_000.0, 500.0, "boot-1")
@@ -38,7 +43,7 @@ async def state(registry, tmp_path):  # noqa: F811  # the fixture
     assert ledger.complete(claim, b"x" * (limits.EXECUTION_ROW_OUTPUT_BYTES + 2**20), NOW)
     export(tmp_path / "one")
     run_blocking(open_stores().database.close())
-    return tmp_path / "home/state"
+    return shutil.copytree(tmp_path / "home/state", tmp_path / "state")  # threads of this process have the other open
 
 
 async def test_everything_is_copied_and_can_be_used(state, database, tmp_path, postgres_url):
@@ -99,3 +104,39 @@ async def test_a_damaged_artifact_is_named(state, database):
         await copy_state(Sources.of(state), database)
     async with database.maintenance() as connection:
         await connection.execute("DROP TABLE unfinished_copy")
+
+
+async def test_a_copy_is_refused_while_the_source_is_open(state, database):
+    with closing(sqlite3.connect(state / "skillwire.db")) as other:
+        other.execute("SELECT * FROM accounts").fetchall()
+        await refused(state, database, str(state / "skillwire.db"))
+    assert (await copy_state(Sources.of(state), database))["versions"] == 5
+
+
+async def test_a_copy_is_refused_while_a_server_uses_the_target(state, database, postgres_url):
+    server, seen = PostgresDatabase(postgres_url), asyncio.Event()
+    server.watch(seen.set)
+    await seen.wait()
+    await refused(state, database, server.hosts.place)
+    await server.close()
+    assert (await copy_state(Sources.of(state), database))["versions"] == 5
+
+
+async def refused(state, database, place):
+    with pytest.raises(ConflictError) as found:
+        await copy_state(Sources.of(state), database)
+    assert (found.value.code, found.value.diagnostics().place) == ("DATABASE_IN_USE", SourceLocation(place))
+
+
+async def test_no_server_uses_a_copy_that_is_not_complete(state, database, postgres_url):
+    def advance():
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        await copy_state(Sources.of(state), database, advance)
+    server = PostgresDatabase(postgres_url)
+    with pytest.raises(StorageError, match="not complete"):
+        await server.read(lambda connection: connection.value("SELECT 1"))
+    await server.close()
+    await copy_state(Sources.of(state), database)
+    assert await database.exists()

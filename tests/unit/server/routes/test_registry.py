@@ -537,7 +537,17 @@ class TestReadYourWrites:
         assert (answer.status, answer.json()["error"]["code"]) == (503, "NOT_READY")
         assert answer.fields["retry-after"] == "1"
 
-    @pytest.mark.parametrize("sent", ["999999999999", "1" * 16, "-1", "x", ""])
+    async def test_a_change_that_the_database_lost_stands_for_all_that_it_has(self, site, monkeypatch):
+        await self.change(site)
+
+        async def follow(_):
+            site.look()
+
+        monkeypatch.setattr(site.application.catalog, "start", lambda: None)
+        monkeypatch.setattr(site.application.catalog, "follow", follow)
+        assert "notes" in (await site.get(self.INDEX, {"Skillwire-Revision": "999999999999"})).body.decode()
+
+    @pytest.mark.parametrize("sent", ["1" * 16, "-1", "x", ""])
     async def test_what_is_no_change_is_not_waited_for(self, site, monkeypatch, sent):
         await self.change(site)
         monkeypatch.setattr(site.application.catalog, "follow", None)

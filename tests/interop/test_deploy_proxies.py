@@ -1,7 +1,11 @@
 """The proxies of deploy/ in front of three servers: requests, large bodies, streams, and a server that is killed."""
 
 import json
+import threading
+import time
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -108,3 +112,39 @@ def test_requests_come_to_every_server(site):
         front.get("/executions/exec-absent")
     for server in servers:
         eventually(lambda: "exec-absent" in server._log.read_text())  # noqa: B023  # called at once
+
+
+class Changing(BaseHTTPRequestHandler):
+    """Answers with another number each time; a cache may keep it for a second."""
+
+    numbers = count(1)
+
+    def do_GET(self):
+        body = str(next(self.numbers)).encode()
+        self.send_response(200)
+        self.send_header("Cache-Control", "public, max-age=1, stale-while-revalidate=300")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_nginx_hides_a_change_no_longer_than_its_answer_may_be_kept(tmp_path):
+    find_peer("nginx")
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Changing)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    address = f"127.0.0.1:{upstream.server_port}"
+    changes = {f"127.0.0.1:800{number}": address for number in (1, 2, 3)}
+    changes["/var/cache/nginx-skills"] = str(tmp_path / "cache")
+    text = "".join((DEPLOY / name).read_text() for name in FILES["nginx"])
+    try:
+        with Front(text, changes, tmp_path / "front") as front:
+            kept = front.get(INDEX).body
+            begun = time.monotonic()
+            eventually(lambda: time.monotonic() > begun + 2.0)
+            assert front.get(INDEX).body != kept  # also for the first client that asks afterwards
+    finally:
+        upstream.shutdown()
+        upstream.server_close()

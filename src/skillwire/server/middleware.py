@@ -125,8 +125,11 @@ class RequestMiddleware:
             structlog.get_logger("skillwire").error("a request failed", path=_shown(context.path), **reason)
             if recorder.status:
                 raise  # the server cuts the connection, so that the client sees that something is missing
+            answer: ASGIApp = INTERNAL if disk is None else storage_problem(disk)
+            if context.label == "page" and context.prefers_html():
+                answer = await self._services.pages.notice("failed" if disk is None else "storage", context)
             context.label, failure = "none", type(error).__qualname__
-            await (INTERNAL if disk is None else storage_problem(disk))(context.scope, context.receive, recorder)
+            await answer(context.scope, context.receive, recorder)
         label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
         sent = 0 if context.method == "HEAD" else recorder.sent
         outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)

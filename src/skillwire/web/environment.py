@@ -123,10 +123,12 @@ def _environment() -> Environment:
     return environment
 
 
-#: The first three are the public, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
+#: The first four are the public, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
 #: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again),
 #: ``no-lan`` (the server is on no local network), ``denied-lan`` (no right to see it).
-Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
+Notice = Literal[
+    "absent", "loading", "failed", "storage", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"
+]
 
 
 def notice_page(notice: Notice, frame: Frame, following: str = "", near: Sequence[tuple[str, str]] = ()) -> str:

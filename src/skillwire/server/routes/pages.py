@@ -23,7 +23,7 @@ from skillwire.model.branding import LOGO_POLICY
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.server.http import choose_coding, encode_fields
 from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
-from skillwire.server.problems import READ
+from skillwire.server.problems import READ, STORAGE_PAUSE
 from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.web.address import read_query, way_up
@@ -64,6 +64,7 @@ PAGE_WAIT_SECONDS: Final = 1.0
 _STATUSES: Final[dict[str, HTTPStatus]] = {
     "absent": HTTPStatus.NOT_FOUND,
     "loading": HTTPStatus.SERVICE_UNAVAILABLE,
+    "storage": HTTPStatus.SERVICE_UNAVAILABLE,
     "failed": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
@@ -86,7 +87,7 @@ class SkillPages:
             "200": Answer("A page.", {HTML: TEXT}, (*KEPT, "Content-Security-Policy")),
             "304": "NotModified",
             "503": Answer(
-                "The skills are still being loaded, or the authorization server does not answer.",
+                "The skills are still being loaded, or the authorization server or the database does not answer.",
                 {HTML: TEXT, JSON: "SharingError"},
                 ("Retry-After",),
             ),
@@ -226,7 +227,7 @@ class SkillPages:
 
     async def notice(self, notice: Notice, context: RequestContext) -> Page:
         """Return the page of a notice; of an absent skill with public ones of similar names."""
-        fields = {"Retry-After": "2"} if notice == "loading" else {}
+        fields = {"Retry-After": STORAGE_PAUSE} if _STATUSES[notice] == HTTPStatus.SERVICE_UNAVAILABLE else {}
         near = await self._near(context) if notice == "absent" else []
         html = await asyncio.to_thread(notice_page, notice, self._frame(context), near=near)
         return Page(_STATUSES[notice], html, fields)

@@ -13,6 +13,7 @@ from skillwire import limits
 from skillwire.adapters.files import blobs, uploads
 from skillwire.adapters.files.atomic import storage_errors
 from skillwire.adapters.sql import packages
+from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName
 
@@ -103,3 +104,20 @@ async def test_a_full_disk_in_the_middle_of_an_upload_keeps_what_came(site, monk
     assert refused.status == 503
     assert (await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[1000:], fields=fields)).status == 200
     assert (await site.publish("ann", b"", query=f"upload={number}")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type", "shown"),
+    [
+        ("text/html", "text/html; charset=utf-8", "The database does not answer"),
+        ("*/*", "application/json", "DATABASE"),
+    ],
+)
+async def test_a_page_without_the_database_is_a_page(site, monkeypatch, accept, media_type, shown):
+    async def raise_error(*_, **__):
+        raise StorageError("DATABASE", "it did not answer in time")
+
+    monkeypatch.setattr(type(site.store), "namespaces", raise_error)
+    answer = await site.get("/publishers", {"Accept": accept})
+    assert (answer.status, answer.fields["content-type"], answer.fields["retry-after"]) == (503, media_type, "2")
+    assert shown in answer.body.decode()

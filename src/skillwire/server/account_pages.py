@@ -6,6 +6,16 @@ Every code that a person enters counts against the account and the address, righ
 is refused after it was found right would still tell.
 
 Trust: everything in a request is untrusted.
+
+Signing in with OpenID Connect: to the console of any server, and on a registry to an account.
+
+The request to the identity provider has a state, a nonce and a PKCE verifier, which a signed cookie of this browser
+carries to the answer, so only this browser can finish it. The ID token is verified as access tokens are
+(:mod:`skillwire.server.auth.oauth`). On a registry the person signs in as an account; elsewhere the session is the
+person's own, with the skills of ``[grants]``. ``[console]`` lists operators and task workers. The browser is redirected
+only to a page of this site.
+
+Trust: everything in a request is untrusted, and so are the answers of the identity provider.
 """
 
 from __future__ import annotations
@@ -14,19 +24,22 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.access import ANONYMOUS, Token
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
+from skillwire.model.access import ANONYMOUS, OPERATOR, TASKS, Token
 from skillwire.registry.accounts import (
     NAMESPACE_SCOPE,
+    Accounts,
     Actor,
     NewToken,
+    Person,
     actor_for,
     grantable_scopes,
+    open_session,
     require_account,
 )
 from skillwire.server.auth.authentication import Authentication
@@ -37,13 +50,175 @@ from skillwire.server.console_request import (
     Pairs,
     RefusedError,
     console_routes,
+    following_path,
     read_console_request,
 )
 from skillwire.server.context import RequestContext
+from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
+from skillwire.server.responses import BytesResponse
 from skillwire.server.routing import Route
 from skillwire.server.sessions import Sessions
+from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
+
+if TYPE_CHECKING:
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.auth.oauth import SignedIn
+    from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Route
+    from skillwire.server.sessions import Sessions
+    from skillwire.web.package_pages import Step
+
+_SIGN_INS: Final = RateLimit(20, 20)
+_SIGN_IN_ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("/account/sign-in", "sign_in", READ),
+    ("/account/sign-in/answer", "finish", READ),
+    ("/account/new", "make_account", (*READ, "POST")),
+)
+
+
+class SignInPages:
+    """Answers each step of a sign-in; ``accounts`` are those of a registry."""
+
+    def __init__(
+        self,
+        authentication: Authentication,
+        sessions: Sessions,
+        configuration: ServerConfiguration,
+        accounts: Accounts | None,
+        base_url: str = "",
+    ) -> None:
+        self._authentication = authentication
+        self._sessions = sessions
+        self._configuration = configuration
+        self._accounts = accounts
+        self._base_url = base_url
+        self._counted = RateLimiter(_SIGN_INS)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the rows."""
+        return console_routes(_SIGN_IN_ROWS, self.answer)
+
+    async def answer(self, page: str, context: RequestContext) -> None:
+        """Answer a request for ``page``, which is a method of this class."""
+        request = await read_console_request(context, self._sessions, self._base_url)
+        try:
+            await getattr(self, page)(request, context)
+        except RefusedError as error:
+            await request.show_notice(error.notice, error.status)
+
+    async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Redirect to the identity provider."""
+        provider = self._authentication.sign_in
+        if provider is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
+        allowance = self._counted.take(caller_of(ANONYMOUS, context.address), context.clock())
+        if not allowance.allowed:
+            raise ProblemError(too_many("too many sign-ins", allowance))
+        try:
+            url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
+        except SkillwireError as error:
+            await self._show_failure(request, error)
+            return
+        carried["next"] = following_path(request.parameter("next"))
+        fields = self._sessions.set_cookie(request.scope, self._sessions.seal("-state", carried), "-state")
+        own = {"Location": url, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **fields}
+        await BytesResponse(HTTPStatus.SEE_OTHER, b"", encode_fields(own))(request.scope, request.receive, request.send)
+
+    async def finish(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Take the answer of the identity provider: begin a session, or ask for the name of a new account."""
+        provider, carried = self._authentication.sign_in, self._sessions.unseal("-state", request.scope)
+        done = self._sessions.set_cookie(request.scope, "", "-state")
+        if provider is None or carried is None:
+            problem = "Signing in took too long, or began in another browser."
+            await self._show_step(request, "failed", problem=problem)
+            return
+        query = request.scope["query_string"].decode("latin-1")
+        try:
+            found = await provider.finish(f"{request.path}?{query}", carried)
+            scopes = self._configuration.console.scopes_of(found.person.subject, found.groups)
+            token = await self._token_of(found, scopes, context)
+        except SkillwireError as error:
+            await self._show_failure(request, error, done)
+            return
+        person = found.person
+        if token is not None:
+            following, cookie = carried["next"] or self._first_page(token), self._begin_session(request, token)
+        elif provider.makes_accounts and self._accounts is not None:
+            fields = {"name": found.proposed, "next": carried["next"] or "/account", "scopes": " ".join(scopes)}
+            cookie = self._sessions.set_cookie(
+                request.scope, self._sessions.seal("-person", {**person._asdict(), **fields}), "-person"
+            )
+            following = "/account/new"
+        else:
+            identity = f"{person.subject} at {person.issuer}"
+            linked = f"No account is linked to your identity. Ask an operator to link one to {identity}."
+            granted = f"You have no rights here. Ask the operator to add {identity} to [console] or [grants]."
+            problem = linked if self._accounts else granted
+            await self._show_step(request, "failed", done, problem=problem)
+            return
+        # A browser that comes from another site sends no strict cookie, so the page leads on by itself. The second
+        # field of the same name differs in case.
+        html = await asyncio.to_thread(notice_page, "again", request.frame, following)
+        await request.show(html, HTTPStatus.OK, {**cookie, "set-cookie": done["Set-Cookie"]})
+
+    async def make_account(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Make the account of an authenticated person, and begin a session."""
+        carried = self._sessions.unseal("-person", request.scope)
+        if carried is None or self._accounts is None:
+            await request.redirect("/login")
+            return
+        if request.scope["method"] != "POST":
+            await self._show_step(request, "new", typed=carried["name"])
+            return
+        name = dict(await request.form()).get("account", "").strip()
+        person, request_id = Person(carried["issuer"], carried["subject"]), context.ids.request_id
+        try:
+            await self._accounts.make_account(person, name, context.address, request_id)
+        except (ConflictError, UsageError) as error:
+            await self._show_step(request, "new", problem=error.message, typed=name[:64])
+            return
+        token = await self._accounts.sign_in(person, context.address, request_id, carried["scopes"].split())
+        await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
+
+    async def _token_of(self, found: SignedIn, scopes: frozenset[str], context: RequestContext) -> Token | None:
+        """Return the token of a new session; None for a person without an account or rights."""
+        if self._accounts is not None:
+            return await self._accounts.sign_in(found.person, context.address, context.ids.request_id, scopes)
+        skills = self._configuration.grants.subjects.get(found.person.subject, frozenset())
+        provider = self._authentication.sign_in
+        if not (scopes or skills or (provider is not None and provider.makes_accounts)):
+            return None
+        return await open_session(self._authentication.tokens(), found.person, found.proposed, skills, scopes)
+
+    @staticmethod
+    def _first_page(token: Token) -> str:
+        if token.account:
+            return "/account"
+        return "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
+
+    def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
+        structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
+        return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
+
+    async def _show_failure(
+        self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
+    ) -> None:
+        if isinstance(error, StorageError):
+            raise error
+        reason = error.details.get("reason", error.code)
+        structlog.get_logger("skillwire").warning("a sign-in failed", error=error.message, reason=reason)
+        problem = f"Signing in failed ({reason}); the server's log has more."
+        await self._show_step(request, "failed", fields, problem=problem)
+
+    @staticmethod
+    async def _show_step(request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any) -> None:
+        refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
+        html = await asyncio.to_thread(step_page, step, request.frame, **more)
+        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
+
 
 #: Pages without a session.
 _PUBLIC: Final = frozenset({"set_up"})

@@ -48,6 +48,7 @@ from skillwire.model.url import check_base_url
 from skillwire.registry.accounts import Accounts
 from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
+from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.call_pages import CallPages
 from skillwire.server.callable_skills import log_publish_warnings
@@ -80,7 +81,6 @@ from skillwire.server.routes.skill_center import SkillCenter
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
-from skillwire.server.sign_in_pages import SignInPages
 from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 

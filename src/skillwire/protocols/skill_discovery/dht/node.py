@@ -20,7 +20,6 @@ from skillwire.errors import DecodeError, SkillwireError, ValidationError
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
-from skillwire.protocols.skill_discovery.dht.offers import Offers, Own
 from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
 from skillwire.protocols.skill_discovery.dht.records import (
     LIFETIME,
@@ -33,7 +32,7 @@ from skillwire.protocols.skill_discovery.dht.records import (
 )  # fmt: skip
 from skillwire.protocols.skill_discovery.dht.requests import SourceRates
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-from skillwire.protocols.skill_discovery.dht.storage import REFUSED, Storage
+from skillwire.protocols.skill_discovery.dht.storage import REFUSED, Offers, Own, Storage
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest

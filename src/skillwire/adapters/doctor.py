@@ -24,6 +24,7 @@ from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
+from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import credential_place, find_password, find_token, netrc_file, open_store
@@ -297,7 +298,6 @@ def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:
     lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
     if not lan.dht.enabled or not lan.dht.bootstrap or lan.group_key_file:
         return
-    from skillwire.adapters.dht.agent import find_answering  # noqa: PLC0415  # sockets and cryptography are heavy
 
     answering = asyncio.run(find_answering(lan, _PING_SECONDS))
     yield from (Diagnosis("ok", f"the bootstrap node {name} of the DHT answers") for name in answering)

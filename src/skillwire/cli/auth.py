@@ -36,6 +36,7 @@ from skillwire.client.login import (
     choose_flow,
     choose_scope,
     discover_auth,
+    end_grant,
     find_server,
     hosts_of,
     identify,
@@ -452,8 +453,6 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
 
 
 def _revoke(credential: Credential, output: Output) -> bool:
-    from skillwire.client.login import end_grant  # noqa: PLC0415  # as above
-
     if credential.grant is None or credential.grant.revocation_url is None:
         return False
     # The user agreed to this server by logging in there.

@@ -12,6 +12,7 @@ from skillwire.cli.options import plural, publisher_option
 from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
+from skillwire.model.branding import PLAIN
 from skillwire.model.url import check_base_url
 
 if TYPE_CHECKING:
@@ -84,15 +85,14 @@ def command(
     The same skills produce the same bytes on every machine. Skills unchanged since the last build are not read again,
     and the build removes only files that an earlier build wrote.
     """
-    from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
-    from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+    from skillwire.adapters.files import loading, static_site  # noqa: PLC0415  # takes a while
     from skillwire.folder.publish import check_publisher  # noqa: PLC0415  # same
-    from skillwire.server.app import site_files  # noqa: PLC0415  # same
+    from skillwire.server import app, configuration  # noqa: PLC0415  # same
 
     folders = folders or (".",)
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
-    site_options = SiteOptions(
-        roots=tuple(published_roots(folders)),
+    site_options = static_site.SiteOptions(
+        roots=tuple(loading.published_roots(folders)),
         site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept
         base_url=base_url,
         publisher=publisher,
@@ -102,16 +102,16 @@ def command(
         allow_empty=options["allow_empty"],
         use_record=not options["no_cache"],
         dry_run=options["dry_run"],
-        listings=site_files(bridges, publisher, base_url),
+        listings=app.site_files(bridges, publisher, base_url),
     )
     if options["pages"]:
-        from skillwire.model.branding import PLAIN  # noqa: PLC0415  # same
-        from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # same
         from skillwire.web.static_pages import with_pages  # noqa: PLC0415  # same
 
         config = options["config"]
-        site_options = with_pages(site_options, load_configuration(Path(config)).site if config else PLAIN)
-    build = SiteBuild(site_options)
+        site_options = with_pages(
+            site_options, configuration.load_configuration(Path(config)).site if config else PLAIN
+        )
+    build = static_site.SiteBuild(site_options)
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
         place = SourceLocation(folders[0])

@@ -22,6 +22,7 @@ from skillwire.cli.executions import Watch, check_target, conclude, execution_ob
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
+from skillwire.cli.show import arguments_for, kind_of, print_inputs
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.skill import is_callable
 from skillwire.resolver.ladder import CACHE
@@ -275,8 +276,6 @@ class Call:
 
 def _check_callable(skill: RemoteSkill) -> None:
     """Refuse a skill that is only read: its descriptor leads to the artifact that ``add`` installs."""
-    from skillwire.cli.show import kind_of  # noqa: PLC0415  # the commands are loaded one by one
-
     descriptor = None if skill.rpc is not None else skill.descriptor()
     if (
         descriptor is None
@@ -295,8 +294,6 @@ def _wrong_inputs(
 ) -> UsageError:
     """Print the inputs of a skill; return the error that names all wrong ones."""
     from msgspec import to_builtins  # noqa: PLC0415  # only an error needs it
-
-    from skillwire.cli.show import arguments_for, print_inputs  # noqa: PLC0415  # same
 
     kinds = {parameter.name: parameter.type for parameter in parameters}
     errors = cast("Sequence[Mapping[str, Any]]", error.details["errors"])

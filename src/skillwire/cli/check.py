@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
+from skillwire.cli.diff import print_changes
 from skillwire.cli.options import can_ask, confirm, plural
 from skillwire.cli.output import (
     SHOWN,
@@ -26,7 +27,9 @@ from skillwire.cli.output import (
     warning,
 )
 from skillwire.errors import NotFoundError, SourceLocation, UsageError
+from skillwire.folder.differences import compare_contents
 from skillwire.folder.files import find_bare_folders, find_folders
+from skillwire.folder.fix import plan_fixes
 from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
@@ -143,10 +146,6 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
 
 def _fix(output: Output, checked: Iterable[str], findings: Iterable[Finding], *, yes: bool) -> bool:
     """Show the repairs and, with consent, make them; return whether files were changed."""
-    from skillwire.cli.diff import print_changes  # noqa: PLC0415  # most checks repair nothing
-    from skillwire.folder.differences import compare_contents  # noqa: PLC0415  # same
-    from skillwire.folder.fix import plan_fixes  # noqa: PLC0415  # same
-
     fixes: list[Fix] = []
     for folder in [Path(path) for path in checked if Path(path).is_dir()]:
         with storage_errors(folder):

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.credentials import credential_places
 from skillwire.adapters.files.settings_file import find_project_file, settings_layers, user_file
 from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import Output, Part, bold, dim, output_options
+from skillwire.cli.serve import command as serve_command
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.settings import TracedSetting, trace_settings
+from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +108,6 @@ def check(*, output: Output, file: Path) -> None:
 
 
 def _problems(file: Path) -> Iterator[SkillwireError]:
-    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # other commands do without
     from skillwire.server.configuration import examine_configuration, load_credentials  # noqa: PLC0415  # same
 
     try:
@@ -138,9 +140,7 @@ def serve(*, output: Output, arguments: tuple[str, ...]) -> None:
 
     Settings of the configuration file that are no options of serve are shown where the file sets them.
     """
-    from skillwire.cli.serve import command as serve_command  # noqa: PLC0415  # other commands do without
     from skillwire.server.configuration_keys import TABLES  # noqa: PLC0415  # same
-    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # same
 
     with serve_command.make_context("serve", list(arguments)) as context:
         file = context.params["config"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from skillwire.adapters.files.atomic import home_directory
 from skillwire.cli.options import scope_option
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 
@@ -33,7 +34,6 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     warnings do not count.
     """
     from skillwire.adapters.doctor import count, examine, read_environment  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.atomic import home_directory  # noqa: PLC0415  # same
 
     root = home_directory() if for_user else Path.cwd()
     sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))

@@ -17,6 +17,7 @@ from skillwire.cli.output import Output, Part, bold, dim, encode_document, failu
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError, documentation_link
 from skillwire.folder.rules import RULES
+from skillwire.folder.schemas import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +112,6 @@ def _find(text: str, known: Mapping[str, Explanation]) -> str:
 
 def _schema(name: str) -> dict[str, Any]:
     from skillwire.cli.schemas import names, schema_of  # noqa: PLC0415  # the codes need neither
-    from skillwire.folder.schemas import SCHEMAS  # noqa: PLC0415  # same
 
     if name in SCHEMAS:
         return SCHEMAS[name]

@@ -62,20 +62,19 @@ unverified_option = click.option(
 
 def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Reject invalid names of scenes, capabilities, skills and agents."""
-    from skillwire.protocols.skill_discovery.codec import read_identifier  # noqa: PLC0415  # same
-    from skillwire.protocols.skill_discovery.scenes import LONGEST  # noqa: PLC0415  # same
+    from skillwire.protocols.skill_discovery import codec, scenes  # noqa: PLC0415  # --help does without
 
     what = {"name": "SCENE", "scenes": "SCENE", "skill_id": "SKILL", "agent": "AGENT"}.get(parameter.name, "CAPABILITY")
     for name in (value,) if isinstance(value, str) else value:
         try:
-            read_identifier(name)
+            codec.read_identifier(name)
         except DecodeError:
             known = "; skillwire scene list lists the scenes" if what == "SCENE" else ""
             fix = f"Use letters, digits, hyphens, underscores and dots{known}."
             raise UsageError("USAGE", f"{what} {ascii(name)[:60]} is not a valid name", fix=fix) from None
-        if what == "SCENE" and len(name) > LONGEST:
+        if what == "SCENE" and len(name) > scenes.LONGEST:
             message = f"SCENE {name[:20]}... is {len(name)} characters long"
-            raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST} characters.")
+            raise UsageError("USAGE", message, fix=f"Shorten it to {scenes.LONGEST} characters.")
     return value
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from difflib import unified_diff
 from json.decoder import JSONDecoder
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -137,7 +138,6 @@ def _change(
     state: Literal["installed", "removed", "unchanged"] = (
         "unchanged" if after == text else "removed" if entry is None else "installed"
     )
-    from difflib import unified_diff  # noqa: PLC0415  # --help does without
 
     # Without lines around it: they may hold secrets of other entries.
     lines = [*unified_diff(text.splitlines(), after.splitlines(), str(path), str(path), n=0, lineterm="")]

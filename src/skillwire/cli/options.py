@@ -17,6 +17,7 @@ from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference, reference_to
 from skillwire.trust.hidden_text import display_width, neutralise
+from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -153,7 +154,6 @@ def open_client(
     origin only.
     """
     from skillwire.client.sync import Client  # noqa: PLC0415  # --help does without
-    from skillwire.wire.exchange import TimeLimit  # noqa: PLC0415  # --help does without
 
     progress = progress or Progress(shown=False)
     report = progress.beside(output.finding)

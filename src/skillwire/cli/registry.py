@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from skillwire.adapters.files.atomic import state_directory
 from skillwire.cli.options import (
     CommandGroup,
     Duration,
@@ -24,6 +25,8 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import TrustError, UsageError
+from skillwire.registry.accounts import Accounts, Actor
+from skillwire.registry.audit import read_entries, verify_entries
 
 remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.
@@ -51,8 +54,6 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
     With --new-token an operator gets in again, such as after an import without server.key.
     """
-    from skillwire.registry.accounts import Accounts, Actor  # noqa: PLC0415  # same
-
     stores = chosen_stores()
     accounts = Accounts(stores.packages, stores.tokens, time.time)
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
@@ -300,8 +301,6 @@ def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
 
     Operators see all of it, owners of namespaces the changes there; only an operator can verify it.
     """
-    from skillwire.registry.audit import read_entries, verify_entries  # noqa: PLC0415  # --help does without
-
     if verify:
         with open_client(output) as client:
             caller = client.registry(registry).request("GET", "/whoami")
@@ -358,7 +357,6 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     Stop the servers of this machine before. Each artifact and table is verified by digest. After an interruption the
     same command continues. Then give each server the same server.key.
     """
-    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # --help does without
     from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # same
 
     stores = open_stores(target)

@@ -193,8 +193,7 @@ def command(
     of other agents. It then listens on all addresses of this machine, unless --host is given. With --dht they are
     announced in the DHT, beyond the local network, with the URL of --base-url; discovery.dht names bootstrap nodes.
     """
-    from skillwire.server.app import create_app  # noqa: PLC0415  # same
-    from skillwire.server.run import address_of, listen_for, run  # noqa: PLC0415  # same
+    from skillwire.server import app, run  # noqa: PLC0415  # --help does without
 
     folders = folders or (() if registry else (".",))
     if registry and grant_all:
@@ -206,7 +205,7 @@ def command(
         configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes, dht=dht
     )
     node = read_dht(configuration.discovery, dht=dht, discovery=discovery)
-    application = create_app(
+    application = app.create_app(
         folders,
         base_url=base_url,
         publisher=publisher,
@@ -223,13 +222,13 @@ def command(
         application.lan.goodbye_reason = partial(read_goodbye_reason, config, discovery)
     with ExitStack() as stack:
         reached = network if base_url is not None else network or node
-        listeners = [stack.enter_context(one) for one in listen_for(reached, host, port)]
-        address = address_of(listeners[0])
+        listeners = [stack.enter_context(one) for one in run.listen_for(reached, host, port)]
+        address = run.address_of(listeners[0])
         exposure = exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url, registry=registry)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)
-        run(application, *listeners, on_ready=announce)
+        run.run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
         print_end("stopped")
@@ -322,16 +321,14 @@ def configure_server(
     workers: int | None,
 ) -> ServerConfiguration:
     """Configure the log, and return the configuration file at ``path``, if any, with the command line's options."""
-    from skillwire.server.configuration import ServerConfiguration, load_configuration  # noqa: PLC0415  # heavy
-    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.telemetry import configure_telemetry  # noqa: PLC0415  # same
+    from skillwire.server import configuration, log  # noqa: PLC0415  # heavy
 
-    configure_logging(log_format, on_event)
-    configure_telemetry()
-    configuration = ServerConfiguration() if path is None else load_configuration(Path(path))
-    executions = configuration.executions
+    log.configure_logging(log_format, on_event)
+    log.configure_telemetry()
+    chosen = configuration.ServerConfiguration() if path is None else configuration.load_configuration(Path(path))
+    executions = chosen.executions
     if grant_all:
         executions = replace(executions, grant_all=True)
     if workers is not None:
         executions = replace(executions, concurrency=workers)
-    return replace(configuration, executions=executions)
+    return replace(chosen, executions=executions)

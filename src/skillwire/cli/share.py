@@ -37,6 +37,7 @@ from skillwire.errors import NotFoundError, SourceLocation, UsageError
 from skillwire.folder.load import refused_folder
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+from skillwire.trust.words import words_of
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -90,13 +91,14 @@ def _own_address() -> str:
 
 def _build(folder: str, site: str, base: str) -> tuple[str, str]:
     """Build the skill into ``site``; return its name and digest. Raises UsageError, NotFoundError, ValidationError."""
-    from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
-    from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+    from skillwire.adapters.files import loading, static_site  # noqa: PLC0415  # takes a while
     from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
     place = SourceLocation(folder)
-    roots, listings = tuple(published_roots([folder])), site_files((), "local", base)
-    build = SiteBuild(SiteOptions(roots, Path(site), base_url=base, use_record=False, listings=listings))
+    roots, listings = tuple(loading.published_roots([folder])), site_files((), "local", base)
+    build = static_site.SiteBuild(
+        static_site.SiteOptions(roots, Path(site), base_url=base, use_record=False, listings=listings)
+    )
     if len(build.folders) != 1:
         message = f"share takes one skill, and this folder has {len(build.folders)}"
         raise UsageError("USAGE", message, place=place, fix="Name the folder of one; serve FOLDER --lan serves all.")
@@ -113,8 +115,6 @@ def _build(folder: str, site: str, base: str) -> tuple[str, str]:
 
 def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bool) -> None:
     """Print the QR code, the line, the six words and who can read the skill."""
-    from skillwire.trust.words import words_of  # noqa: PLC0415  # reads the list
-
     line = f"skillwire add {base}/{name}@{digest}"
     words = " ".join(words_of(bytes.fromhex(digest.removeprefix("sha256:"))))
     document: ShareDocument = {
@@ -152,11 +152,9 @@ async def _serve(
 ) -> None:
     """Serve the folder until ``stopped``, for ``seconds``, or until the artifact was downloaded ``once``."""
     import uvicorn  # noqa: PLC0415  # --help does without
-    from starlette.applications import Starlette  # noqa: PLC0415  # same
-    from starlette.routing import Mount  # noqa: PLC0415  # same
-    from starlette.staticfiles import StaticFiles  # noqa: PLC0415  # same
+    from starlette import applications, routing, staticfiles  # noqa: PLC0415  # same
 
-    files = Starlette(routes=[Mount("/", StaticFiles(directory=site))])
+    files = applications.Starlette(routes=[routing.Mount("/", staticfiles.StaticFiles(directory=site))])
     artifact = f"{WELL_KNOWN}/{digest.replace(':', '/')}."
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -74,11 +74,9 @@ def serve(
         _check_relayed(click.get_current_context())
         _relay(server, token)
         return
-    from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
+    from skillwire.server.stdio import require_sdk, serve_mcp  # noqa: PLC0415  # takes a while to import
 
     require_sdk()
-    from skillwire.server.stdio import serve_mcp  # noqa: PLC0415  # imports the SDK
-
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))

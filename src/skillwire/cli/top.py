@@ -22,6 +22,7 @@ from skillwire.cli.options import Duration, chosen_stores, shortened, store_opti
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.cli.picker import MOVES, read_keys, single_keys
 from skillwire.errors import SkillwireError, one_line
+from skillwire.model.execution import ExecutionQuery
 
 if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
@@ -141,7 +142,6 @@ class _View:
 
             return await read_executions(self._server, self._token)
         from skillwire.executions.view import list_executions  # noqa: PLC0415  # same
-        from skillwire.model.execution import ExecutionQuery  # noqa: PLC0415  # same
 
         if not self._stores.exists:
             return {"at": time.time(), "counts": {}, "executions": []}

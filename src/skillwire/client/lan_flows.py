@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Typ
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.client.agent_thread import AgentThread
+from skillwire.client.scene_provider import SceneProvider
 from skillwire.errors import (
     DecodeError,
     FetchError,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
-    from skillwire.client.scene_provider import SceneProvider
     from skillwire.model.dht import DhtAnswer
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
@@ -490,8 +490,6 @@ class LanFlows:
 
         Another agent that provides it meanwhile needs a certified key, unless the settings accept others.
         """
-        from skillwire.client.scene_provider import SceneProvider  # noqa: PLC0415  # few scenes have no provider
-
         provider = yield from work(partial(SceneProvider, folder, scene, port, logs=logs))
         self._providers.append(provider)
         result = yield from self.request_scene(scene, capabilities, join=False, use_unverified=True)

@@ -238,7 +238,8 @@ class ClientSession(InstallFlows):
 
         return LanAgent(settings, roles=roles, keeps_state=False)
 
-    def make_dht_agent(self, settings: LanSettings) -> DhtAgent:
+    @staticmethod
+    def make_dht_agent(settings: LanSettings) -> DhtAgent:
         """Return a node of the DHT that asks, and stores nothing for others."""
         from skillwire.adapters.dht.agent import DhtAgent  # noqa: PLC0415  # sockets and cryptography are heavy
 
@@ -569,11 +570,10 @@ def make_dht_client(
     project: Path | str, bootstrap: Sequence[str], settings: LanSettings | None
 ) -> tuple[Callable[[], DhtAgent], LanSettings]:
     """Return what makes the node of a DHT's client, and its settings. Raises: UsageError: ``DHT_BOOTSTRAP``."""
-    from skillwire.adapters.dht.agent import DhtAgent  # noqa: PLC0415  # sockets and cryptography are heavy
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # installing does without
-    from skillwire.resolver.sources.dht import with_bootstrap  # noqa: PLC0415  # same
+    from skillwire.resolver import lan_settings  # noqa: PLC0415  # installing does without
+    from skillwire.resolver.sources import dht  # noqa: PLC0415  # same
 
     if settings is None:
-        settings = join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
-    settings = with_bootstrap(settings, bootstrap)
-    return partial(DhtAgent, settings, is_client=True), settings
+        settings = lan_settings.join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
+    settings = dht.with_bootstrap(settings, bootstrap)
+    return partial(ClientSession.make_dht_agent, settings), settings

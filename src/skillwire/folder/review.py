@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import SkillwireError
 from skillwire.folder.danger import COMMENT, MOST, search_file
+from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.skill import SKILL_MD, SKILL_TOML
+from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 
 if TYPE_CHECKING:
@@ -321,8 +323,6 @@ def _concealed(path: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _review_frontmatter(data: bytes, skill_md: SkillMd | None) -> Iterator[tuple[str, str]]:
-    from skillwire.folder.frontmatter import parse_skill_md  # noqa: PLC0415  # it imports YAML
-
     try:
         skill_md = skill_md or parse_skill_md(data, description="-")
     except SkillwireError:  # installing refuses it
@@ -399,8 +399,6 @@ def _installed(program: str, words: list[str]) -> Iterator[str]:
 
 
 def _npm_dependencies(text: str) -> Iterator[str]:
-    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # few skills have one
-
     try:
         document = load_json(text.encode(), max_bytes=limits.REVIEW_FILE_BYTES, source="package.json")
     except SkillwireError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -25,6 +26,7 @@ from skillwire.folder.publish import InvalidFolder
 from skillwire.model.packed_skills import SkillChanges
 from skillwire.server.http import LOGGED
 from skillwire.trust.hidden_text import neutralise
+from skillwire.wire.tracing import is_tracing
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
@@ -175,3 +177,17 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info)
+
+
+def configure_telemetry() -> None:
+    """Export spans and metrics over OTLP/HTTP if ``OTEL_EXPORTER_OTLP_ENDPOINT`` is set and nothing else does."""
+    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or is_disabled or is_tracing():
+        return
+    try:
+        from skillwire.server.telemetry import export_telemetry  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as error:
+        fix = "Install it: pip install 'skillwire[otel]'"
+        structlog.get_logger("skillwire").warning("traces are not exported", missing=error.name, fix=fix)
+    else:
+        export_telemetry()

@@ -31,6 +31,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.model.digest import Digest
+from skillwire.model.packed_skills import summarize
 from skillwire.model.ref import IndexedFile
 from skillwire.protocols.agent_skills.codec import (
     UNPLACED,
@@ -106,8 +107,6 @@ class IndexResponse:
 
     def encode(self) -> bytes:
         """Return the index's bytes."""
-        from skillwire.model.packed_skills import summarize  # noqa: PLC0415  # build --help does without msgspec
-
         listed = (summarize(self.skills, name) for name in self.names)
         if self.old:
             return encode_old_index(_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
@@ -171,8 +170,6 @@ class SiteTables(NamedTuple):
 
 def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: SiteTables | None) -> SiteTables:
     """Return the tables of ``skills``; those of a part of them, ``below``, are reused."""
-    from skillwire.model.packed_skills import summarize  # noqa: PLC0415  # as above
-
     below = below or SiteTables(frozenset(), ChainMap(), {}, {})
     by_digest: ChainMap[bytes, str] = ChainMap({}, *below.by_digest.maps)
     publishers: defaultdict[str, list[str]] = defaultdict(list)

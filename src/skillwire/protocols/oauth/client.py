@@ -18,7 +18,7 @@ import base64
 import hmac
 import secrets
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from skillwire import limits
@@ -85,14 +85,16 @@ def fetch_resource(url: str) -> Flow[ProtectedResource | None]:
 
 def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentity) -> Flow[Tokens]:
     """Exchange an authorization code for tokens. Spec: RFC 6749 §4.1.3, RFC 7636 §4.5."""
-    from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only a login needs it
-
-    body = WebApplicationClient(client.client_id).prepare_request_body(
-        code=code,
-        redirect_uri=question.redirect_url,
-        code_verifier=question.verifier,
-        include_client_id=client.secret is None,
-        **_for(question.resource),
+    body = (
+        _oauth2()
+        .WebApplicationClient(client.client_id)
+        .prepare_request_body(
+            code=code,
+            redirect_uri=question.redirect_url,
+            code_verifier=question.verifier,
+            include_client_id=client.secret is None,
+            **_for(question.resource),
+        )
     )
     request = _form(question.server.token_url, body, client)
     return decode_tokens((yield request), _secrets(client, code, question.verifier))
@@ -129,10 +131,10 @@ def await_device(
 
     A lost connection doubles the pause; ``slow_down`` adds five seconds. Raises as :func:`decode_tokens`.
     """
-    from oauthlib.oauth2 import DeviceClient  # noqa: PLC0415  # only a login needs it
-
-    body = DeviceClient(client.client_id).prepare_request_body(
-        device.device_code, include_client_id=client.secret is None, **_for(resource)
+    body = (
+        _oauth2()
+        .DeviceClient(client.client_id)
+        .prepare_request_body(device.device_code, include_client_id=client.secret is None, **_for(resource))
     )
     request = _form(token_url, body, client)
     interval, end = device.interval, clock() + device.expires_in
@@ -232,10 +234,8 @@ def ask_for_code(
 
     ``scope`` is separated by spaces, or empty for the server's default. The ID token repeats ``nonce``.
     """
-    from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only this login needs it
-
     url = str(server.authorization_url)
-    client = WebApplicationClient(client_id)
+    client = _oauth2().WebApplicationClient(client_id)
     state = secrets.token_urlsafe(32)
     verifier = client.create_code_verifier(_VERIFIER_LENGTH)
     challenge = client.create_code_challenge(verifier, "S256")
@@ -296,3 +296,10 @@ def _check_issuer(named: str | None, server: ServerMetadata) -> None:
             is_same = False
     if not is_same:
         raise TrustError("LOGIN_STATE", "the answer is of another authorization server", place=_PLACE)
+
+
+def _oauth2() -> Any:
+    """Return oauthlib's clients."""
+    import oauthlib.oauth2  # noqa: PLC0415  # only a login needs it
+
+    return oauthlib.oauth2

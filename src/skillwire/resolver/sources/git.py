@@ -31,6 +31,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.manifest import read_manifest
+from skillwire.folder.pack import zip_files
 from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.requirement import parse_range
@@ -226,8 +228,6 @@ class GitSource:
         place = f"{url}/{facts.path}".rstrip("/")
         manifest = None
         if SKILL_TOML in content:
-            from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
-
             manifest, _ = read_manifest(content[SKILL_TOML], source=f"{place}/{SKILL_TOML}")
         stated = manifest.description if manifest and manifest.name else None
         skill_md = parse_skill_md(content.get(SKILL_MD, b""), source=f"{place}/{SKILL_MD}", description=stated)
@@ -400,8 +400,6 @@ class GitSource:
 
 
 def _pack(files: Sequence[GitFile], objects: Mapping[str, bytes]) -> bytes:
-    from skillwire.folder.pack import zip_files  # noqa: PLC0415  # reading alone does without
-
     return zip_files(plan_skill(files, objects).files, deflates=False)
 
 

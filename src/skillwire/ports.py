@@ -96,7 +96,7 @@ class Download(Protocol):
         """Make it a blob, now that it is whole."""
 
     def close(self) -> None:
-        """Let go of it; what it holds stays, to be continued."""
+        """Close it; what it holds stays, to be continued."""
 
 
 class SkillSearch(Protocol):

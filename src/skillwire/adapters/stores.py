@@ -72,7 +72,7 @@ _opened: Final[dict[tuple[Path, str], Stores]] = {}
 
 
 def close_stores() -> None:
-    """Let go of what this process has opened; what is opened next is opened anew."""
+    """Forget what this process has opened; what is opened next is opened anew."""
     _opened.clear()
 
 

@@ -207,7 +207,7 @@ _EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
 }
 
 
-_NARROWED: Final = ("No task is like that.", "Use fewer words, or clear the filter.")
+_NARROWED: Final = ("No task matches.", "Use fewer words, or clear the filter.")
 
 
 class TaskFilters(NamedTuple):

@@ -148,7 +148,7 @@ def test_filters_narrow_the_list_and_say_how_many_there_are(enter):
     assert "skill=book-2" in page.url
     page.get_by_label("Skill").fill("nothing-of-this-name")
     page.get_by_role("button", name="Filter").click()
-    expect(page.get_by_text("No execution is like that.")).to_be_visible()
+    expect(page.get_by_text("No execution matches.")).to_be_visible()
     page.get_by_role("link", name="Show all executions").click()
     page.get_by_label("Run by").select_option("Function")
     page.get_by_label("Caller").fill("anna")

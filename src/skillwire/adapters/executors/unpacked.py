@@ -126,7 +126,7 @@ class LockedFolder:
         self.descriptor = descriptor
 
     def close(self) -> None:
-        """Let go of it."""
+        """Unlock it."""
         os.close(self.descriptor)
 
 

@@ -326,7 +326,7 @@ class FileBlobs:
             fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def unlock(self) -> None:
-        """Let go of the folder."""
+        """Unlock the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

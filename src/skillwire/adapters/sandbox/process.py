@@ -214,7 +214,7 @@ class Process:
             os.write(self._waker, b"!")
 
     def close(self) -> None:
-        """Let go of the last descriptors."""
+        """Close the last descriptors."""
         os.close(self._waker)
         self._pipes.close()
 

@@ -273,7 +273,7 @@ async def test_tasks_are_sorted_by_priority_and_narrowed_by_words(enter, task):
         page = await text(tom, f"/inbox?{query}")
         assert {one for one in (low, normal, high, late) if f"inbox/{one}" in page} == found, query
     page = await text(tom, "/inbox?tray=open&priority=low&words=mug")
-    assert "No task is like that." in page
+    assert "No task matches." in page
     assert 'data-live="./inbox/live?tray=open&amp;words=mug&amp;priority=low"' in page
 
 

@@ -51,8 +51,12 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], A
     return {"virtual": VirtualTimeLoop} if is_virtual else {"real": new_event_loop}
 
 
+gc.disable()  # until all tests are collected
+
+
 def pytest_collection_finish() -> None:
     """Let no search for cycles look again through what was imported for all tests: it costs more than most of them."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

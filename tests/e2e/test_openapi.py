@@ -10,6 +10,10 @@ import time
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.checks import load_all_checks
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from tests.support.command import run_command
 from tests.support.eventually import eventually
@@ -21,7 +25,6 @@ from tests.support.publishing import ServeProcess, write_skill
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
 
-schema = schemathesis.openapi.from_dict(document())
 CONFIGURATION = """
 [rate_limit]
 principal_per_minute = 1000000
@@ -81,8 +84,23 @@ def _called():
     return {**whole, "paths": {path: one for path, one in whole["paths"].items() if "/executions/" in f"{path}/"}}
 
 
-locked = schemathesis.openapi.from_dict(_locked())
-called = schemathesis.openapi.from_dict(_called())
+def each_operation(whole):
+    """Run a test for each operation of a document."""
+    operations = [(path, method) for path, item in whole["paths"].items() for method in item if method != "parameters"]
+    schemas = [pytest.param((whole, *one), id=f"{one[1].upper()} {one[0]}") for one in operations]
+    return pytest.mark.parametrize("operation", schemas)
+
+
+def drive(operation, ask):
+    """Call ``ask`` with each case of an operation. The plugin of schemathesis makes all cases before the first test."""
+    whole, path, method = operation
+    schema = schemathesis.openapi.from_dict(whole).include(path=path, method=method)
+    (found,) = schema.get_all_operations()
+    load_all_checks()
+    feedback = FeedbackSources(constants_value_source=make_constants_value_source(schema))
+    cases = {"operation": found.ok(), "given_kwargs": {}, "explicit_settings": few, "feedback": feedback}
+    build_operation_test(config=schema.config, test_func=ask, **cases)()
+
 
 
 @pytest.fixture(scope="module")
@@ -147,37 +165,46 @@ def _not_asked(case, answer):
         yield positive_data_acceptance  # cursors that are made up are refused, and queries of too many words
 
 
-@schema.parametrize()
-@few
-def test_a_stranger_is_answered_as_the_document_says(case, server):
-    _check(case, server, {})
+@each_operation(document())
+def test_a_stranger_is_answered_as_the_document_says(server, operation):
+    def ask(case):
+        _check(case, server, {})
+
+    drive(operation, ask)
 
 
-@schema.parametrize()
-@few
-def test_who_has_a_key_is_answered_as_the_document_says(case, server, key):
-    answer = _check(case, server, key)
-    is_uncertified = case.path == "/lan/certificates"  # a certificate is proven by another one, and not by a key
-    assert answer.status_code not in {401, 403} or is_uncertified
-    assert answer.status_code in {405, 414} or "ratelimit-remaining" in answer.headers
+@each_operation(document())
+def test_who_has_a_key_is_answered_as_the_document_says(server, key, operation):
+    def ask(case):
+        answer = _check(case, server, key)
+        is_uncertified = case.path == "/lan/certificates"  # a certificate is proven by another one, and not by a key
+        assert answer.status_code not in {401, 403} or is_uncertified
+        assert answer.status_code in {405, 414} or "ratelimit-remaining" in answer.headers
+
+    drive(operation, ask)
 
 
-@called.parametrize()
-@few
-def test_a_call_is_accepted_and_followed_as_the_document_says(case, server, execution):
-    if case.path_parameters.get("execution") == SOME:
-        case.path_parameters["execution"] = execution
-    answer = case.call(base_url=f"http://127.0.0.1:{server.port}")
-    excluded = [negative_data_rejection] if case.method.upper() == "OPTIONS" else []
-    # A number of many digits, in a field that nobody knows; or a host that was made up, which no address belongs to.
-    if "is beyond what a field can hold" in answer.text or "callbacks may not lead there" in answer.text:
-        excluded.append(positive_data_acceptance)
-    case.validate_response(answer, excluded_checks=excluded)
-    assert answer.status_code not in {401, 403, 503}
+@each_operation(_called())
+def test_a_call_is_accepted_and_followed_as_the_document_says(server, execution, operation):
+    def ask(case):
+        if case.path_parameters.get("execution") == SOME:
+            case.path_parameters["execution"] = execution
+        answer = case.call(base_url=f"http://127.0.0.1:{server.port}")
+        excluded = [negative_data_rejection] if case.method.upper() == "OPTIONS" else []
+        # A number of many digits, in a field that nobody knows; or a host that was made up, which no address belongs to.
+        if "is beyond what a field can hold" in answer.text or "callbacks may not lead there" in answer.text:
+            excluded.append(positive_data_acceptance)
+        case.validate_response(answer, excluded_checks=excluded)
+        assert answer.status_code not in {401, 403, 503}
+
+    drive(operation, ask)
 
 
-@locked.parametrize()
-@few
-def test_what_wants_a_key_is_not_given_without_one(case, server, key):
+@each_operation(_locked())
+def test_what_wants_a_key_is_not_given_without_one(server, key, operation):
     """The check ``ignored_auth`` asks again without the key, and with a wrong one."""
-    case.call_and_validate(base_url=f"http://127.0.0.1:{server.port}", headers=key)
+
+    def ask(case):
+        case.call_and_validate(base_url=f"http://127.0.0.1:{server.port}", headers=key)
+
+    drive(operation, ask)

@@ -192,8 +192,6 @@ def test_known(): assert 0
             "pytest",
             "-p",
             "no:cacheprovider",
-            "-p",
-            "no:schemathesis",  # half of what starting takes
             "-c",
             PROJECT / "pyproject.toml",
             "--rootdir",

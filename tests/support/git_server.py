@@ -1,7 +1,9 @@
 """Repositories made for a test, and ``git http-backend`` behind a server on 127.0.0.1."""
 
 import os
+import shutil
 import subprocess
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,13 @@ class Repository:
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
+
+    def copy(self, folder: Path) -> "Repository":
+        """Return the same repository at another folder, which costs less than another history."""
+        shutil.copytree(self.folder, folder)
+        copied = copy(self)
+        copied.folder = folder
+        return copied
 
     def write(self, files: dict[str, str | bytes]) -> "Repository":
         for path, content in files.items():

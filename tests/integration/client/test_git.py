@@ -15,13 +15,18 @@ from skillwire.errors import SkillwireError
 from skillwire.resolver.sources import git as git_source
 
 
-@pytest.fixture
-def repository(tmp_path):
-    made = Repository(tmp_path / "repos/r")
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    made = Repository(tmp_path_factory.mktemp("history") / "r")
     made.skill("skills/a", "One.").skill("skills/b").commit("v1.0.0", "b-v0.9.0")
     made.skill("skills/a", "Two.").commit("v1.1.0")
     made.skill("skills/a", "Three.").commit()
     return made
+
+
+@pytest.fixture
+def repository(history, tmp_path):
+    return history.copy(tmp_path / "repos/r")
 
 
 @pytest.fixture

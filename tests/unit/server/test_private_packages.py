@@ -63,28 +63,29 @@ LEFT_OUT = {
 CHANGING = {"date", "ratelimit-remaining", "ratelimit-reset"}
 
 
-def paths(site, digest):
-    """Return every path of the table with each value of its parameters."""
-    found = set(REST)
+def targets(site, digest, *, is_every):
+    """Return what is asked: each path of the table, and each query at the first path of a route, or at every path."""
+    groups = [[path] for path in REST]
     for route in site.application.router.routes:
         template = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
         if route.path in LEFT_OUT or "{rest}" in template:
             continue
-        made = {template}
+        made = [template]
         for name in re.findall(r"\{(\w+)\}", template):
             artifacts = {"artifact": (f"{digest}.tar.gz", f"{digest}.md"), "archive": ("hidden-gem.tar.gz",)}
             values = artifacts.get(name) or VALUES.get(name, ("hidden-gem",))
-            made = {path.replace(f"{{{name}}}", value, 1) for path in made for value in values}
-        found |= made
-    return sorted(found)
+            made = [path.replace(f"{{{name}}}", value, 1) for path in made for value in values]
+        groups.append(made)
+    plain = {path for made in groups for path in made}
+    asked = plain if is_every else {made[0] for made in groups}
+    queries = [query.replace("HEX", digest) for query in QUERIES]
+    return sorted(plain | {f"{path}?{query}" for path in asked for query in queries})
 
 
-async def answers(site, digest, by):
+async def answers(site, requested, by):
     """Return what each request is answered with; ``by`` is an account, or empty."""
     fields = {"Host": "skills.example.com", **({"Authorization": f"Bearer {site.tokens[by]}"} if by else {})}
-    requests = [
-        (f"{path}?{query.replace('HEX', digest)}", "GET", b"") for path in paths(site, digest) for query in QUERIES
-    ]
+    requests = [(target, "GET", b"") for target in requested]
     posted = [route.path for route in site.application.router.routes if "POST" in (route.methods or ())]
     requests += [
         (path, "POST", json.dumps(body).encode())
@@ -103,8 +104,8 @@ async def answers(site, digest, by):
     return found
 
 
-@pytest.mark.parametrize("by", ["", "eve"])
-async def test_no_answer_depends_on_a_private_package(tmp_path, by):
+@pytest.mark.parametrize("is_every", [False, pytest.param(True, marks=pytest.mark.deep)])
+async def test_no_answer_depends_on_a_private_package(tmp_path, is_every):
     settings = tmp_path / "server.toml"
     unlimited = "[rate_limit]\nprincipal_burst = 1000000\nanonymous_per_minute = 0\n"
     settings.write_text(f'[bridges]\nai_catalog = "1.0"\nagent_card = "1.0"\n{unlimited}')
@@ -115,15 +116,16 @@ async def test_no_answer_depends_on_a_private_package(tmp_path, by):
     toml = 'access = "private"\nscenes = ["zebra-scene"]\ncapabilities = ["zebra-cap"]\n'
     archive = skill_archive("hidden-gem", text="A zebrafish.\n", skill_toml=toml, notes_txt="x")
     foreseen = (await site.publish("acme", archive, query="dry_run=1")).json()
-    digest = foreseen["digest"].removeprefix("sha256:")
+    requested = targets(site, foreseen["digest"].removeprefix("sha256:"), is_every=is_every)
     site.look()
-    before = await answers(site, digest, by)
-    assert sum(status == 200 for status, *_ in (one for key, one in before.items() if key != "metrics")) > 100
+    before = {by: await answers(site, requested, by) for by in ("", "eve")}
+    for found in before.values():
+        assert sum(status == 200 for status, *_ in (one for key, one in found.items() if key != "metrics")) > 100
     assert (await site.publish("acme", archive)).status == 201
     site.look()
-    after = await answers(site, digest, by)
-    different = [key for key in before if before[key] != after[key]]
-    assert different == []
-    own = await answers(site, digest, "acme")  # its members see it, so the requests do ask for it
-    assert sum(own[key] != before[key] for key in before) > 50
+    for by, found in before.items():
+        after = await answers(site, requested, by)
+        assert [key for key in found if found[key] != after[key]] == []
+    own = await answers(site, requested, "acme")  # its members see it, so the requests do ask for it
+    assert sum(own[key] != before["eve"][key] for key in own) > 50
     await site.parts.downloads.close()

@@ -6,6 +6,7 @@ do not ask where a document cannot say what is right.
 
 import json
 import time
+from typing import Any
 
 import pytest
 import schemathesis
@@ -95,12 +96,11 @@ def drive(operation, ask):
     """Call ``ask`` with each case of an operation. The plugin of schemathesis makes all cases before the first test."""
     whole, path, method = operation
     schema = schemathesis.openapi.from_dict(whole).include(path=path, method=method)
-    (found,) = schema.get_all_operations()
+    found: Any = next(schema.get_all_operations())
     load_all_checks()
     feedback = FeedbackSources(constants_value_source=make_constants_value_source(schema))
-    cases = {"operation": found.ok(), "given_kwargs": {}, "explicit_settings": few, "feedback": feedback}
+    cases: Any = {"operation": found.ok(), "given_kwargs": {}, "explicit_settings": few, "feedback": feedback}
     build_operation_test(config=schema.config, test_func=ask, **cases)()
-
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def test_a_call_is_accepted_and_followed_as_the_document_says(server, execution,
             case.path_parameters["execution"] = execution
         answer = case.call(base_url=f"http://127.0.0.1:{server.port}")
         excluded = [negative_data_rejection] if case.method.upper() == "OPTIONS" else []
-        # A number of many digits, in a field that nobody knows; or a host that was made up, which no address belongs to.
+        # A number of many digits, in a field that nobody knows; or a made-up host, which no address belongs to.
         if "is beyond what a field can hold" in answer.text or "callbacks may not lead there" in answer.text:
             excluded.append(positive_data_acceptance)
         case.validate_response(answer, excluded_checks=excluded)

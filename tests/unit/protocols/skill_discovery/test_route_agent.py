@@ -49,7 +49,10 @@ def healthy(lan, host):
 
 @pytest.mark.spec("SDP-heartbeat-unknown")
 @pytest.mark.parametrize("roles", [LOOKS, SERVES], ids=["looks", "serves"])
-@pytest.mark.parametrize(("skills", "seconds", "loss"), [(300, 3, 0.0), (1000, 8, 0.0), (300, 15, 0.3)])
+@pytest.mark.parametrize(
+    ("skills", "seconds", "loss"),
+    [(300, 3, 0.0), (300, 15, 0.3), pytest.param(1000, 8, 0.0, marks=pytest.mark.deep)],
+)
 def test_who_starts_later_lists_every_skill_of_an_agent_with_very_many(skills, seconds, loss, roles):
     lan = published(skills, 30)
     lan.loss = loss
@@ -61,18 +64,19 @@ def test_who_starts_later_lists_every_skill_of_an_agent_with_very_many(skills, s
 
 
 @pytest.mark.spec("SDP-register-flow")
-def test_who_is_there_when_a_thousand_skills_are_offered_lists_all_of_them():
+@pytest.mark.parametrize("skills", [300, pytest.param(1000, marks=pytest.mark.deep)])
+def test_who_is_there_when_very_many_skills_are_offered_lists_all_of_them(skills):
     lan = Lan(seed=3)
     start(lan, LATER, *SERVES)
     start(lan, PUBLISHER, *SERVES)
-    for number in range(1000):
+    for number in range(skills):
         lan.offer(PUBLISHER, f"thing-{number}", capabilities=(), scenes=())
     lan.run(20)
-    assert healthy(lan, LATER) == 1000
+    assert healthy(lan, LATER) == skills
 
 
 @pytest.mark.spec("SDP-unregister-at-once")
-@pytest.mark.parametrize(("skills", "seconds"), [(300, 1.0), (1000, 2.5)])
+@pytest.mark.parametrize(("skills", "seconds"), [(300, 1.0), pytest.param(1000, 2.5, marks=pytest.mark.deep)])
 def test_a_goodbye_of_very_many_skills_acts_soon(skills, seconds):
     lan = published(skills, 20)
     start(lan, LATER, *LOOKS)

@@ -58,10 +58,10 @@ class PostgresServer:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="skillwire-pg-", dir="/tmp"))
         self.folder.mkdir(exist_ok=True)
         self.place = f"127.0.0.1:{port}" if port else ""
-        self._user: dict[str, Any] = {}
+        self.user: dict[str, Any] = {}
         self.programs = programs()
         if os.geteuid() == 0:
-            self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            self.user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self.folder, "nobody", "nogroup")
             if not all(folder.stat().st_mode & 0o001 for folder in self.programs.parents):
                 copy = shutil.copytree(self.programs.parent, self.folder / "programs", symlinks=True)
@@ -85,7 +85,7 @@ class PostgresServer:
     def run(self, program: str, *arguments: object) -> None:
         """Run one of PostgreSQL's programs to its end."""
         command = [str(self.programs / program), *map(str, arguments)]
-        subprocess.run(command, check=True, cwd=self.folder, capture_output=True, timeout=PATIENCE, **self._user)
+        subprocess.run(command, check=True, cwd=self.folder, capture_output=True, timeout=PATIENCE, **self.user)
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -100,7 +100,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **self._user,
+                **self.user,
             )
         eventually(lambda: pid_file.exists() and pid_file.read_text().rstrip().endswith("ready"))
 
@@ -130,10 +130,14 @@ class PostgresServer:
         """Make a standby the primary."""
         self.run("pg_ctl", "-D", self.data, "-w", "promote")
 
+    def ask(self, query: str, database: str = "postgres") -> str:
+        """Return the row of a query; nothing while the server refuses queries."""
+        command = [str(self.programs / "psql"), "-At", "-c", query, self.url(database)]
+        return subprocess.run(command, check=False, capture_output=True, text=True, **self.user).stdout.strip()
+
     def has(self, query: str, database: str = "postgres") -> bool:
         """Whether a query has a row that is true; False while the server refuses queries."""
-        command = [str(self.programs / "psql"), "-At", "-c", query, self.url(database)]
-        return subprocess.run(command, check=False, capture_output=True, text=True, **self._user).stdout.strip() == "t"
+        return self.ask(query, database) == "t"
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run SQL that returns nothing."""

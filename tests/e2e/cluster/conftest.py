@@ -36,15 +36,16 @@ class Cluster:
         self.url = url
         self.key = folder / "server.key"
         self._stack = stack
-        self.token, self.operator = asyncio.run(self._make_tokens())
+        self.token, self.operator = self.make_tokens(self.url)
         with ThreadPoolExecutor(3) as pool:
             no_workers = [("--workers", "0"), (), ()]  # the first one only accepts executions
             self.servers = list(pool.map(lambda number: self.start(number, *no_workers[number]), range(servers)))
 
-    def start(self, number: int, *arguments: object) -> ServeProcess:
-        """Start the server of this number, which ends with the tests."""
+    def start(self, number: int, *arguments: object, source: Path | None = None) -> ServeProcess:
+        """Start the server of this number, from another folder of sources where it is named; it ends with the tests."""
         home = self.folder / f"home{number}"
-        server = ServeProcess(*self.command(), *arguments, home=home, patch=self.patch)
+        other = f"import sys; sys.path.insert(0, {str(source)!r})\n" if source else ""
+        server = ServeProcess(*self.command(), *arguments, home=home, patch=other + self.patch)
         self._stack.callback(server.end)
         return server
 
@@ -61,8 +62,12 @@ class Cluster:
         configuration.write_text("[executions]\ngrant_all = true\nlease_seconds = 2\n")
         return [str(skills), "--registry", "--store", self.url, "--config", str(configuration), "--no-access-log"]
 
-    async def _make_tokens(self) -> tuple[str, str]:
-        stores = Stores(self.folder / "state", self.url)
+    def make_tokens(self, url: str) -> tuple[str, str]:
+        """Make the account ``ann`` in a database; return her token and that of an operator."""
+        return asyncio.run(self._make_tokens(url))
+
+    async def _make_tokens(self, url: str) -> tuple[str, str]:
+        stores = Stores(self.folder / "state", url)
         stores._key_path = self.key
         try:
             await stores.packages.add_account(Account("ann", 1.0), Change(1.0, "ann", "account.create", "ann"))
@@ -71,10 +76,10 @@ class Cluster:
         finally:
             await stores.database.close()
 
-    def refused(self, key: Path) -> str:
-        """Return what a server with another key writes before it ends."""
+    def refused(self, key: Path, *arguments: str) -> str:
+        """Return what a server with another key or another database writes before it ends."""
         environment = {**os.environ, "SKILLWIRE_HOME": str(key.parent), "SKILLWIRE_SERVER_KEY_FILE": str(key)}
-        command = [sys.executable, "-m", "skillwire", "serve", *self.command(), "--port", "0"]
+        command = [sys.executable, "-m", "skillwire", "serve", *self.command(), "--port", "0", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 7, done
         return done.stderr

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -14,6 +15,8 @@ from tests.e2e.cluster.conftest import REVISION, document
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.pages import shown
 from tests.support.registry_site import API, skill_archive
+
+import skillwire
 
 PAGE = Path(__file__).parents[3] / "docs" / "topics" / "many-machines.md"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -211,3 +214,26 @@ def test_a_backup_is_restored_into_an_empty_database_by_the_commands_of_the_page
     assert server.get(f"/executions/{execution}", ask).json() == ended
     assert cluster.publish(server, "next").status == 201  # with a token of before
     assert call(server, 0)["status"] == "accepted"
+
+
+def test_servers_of_two_versions_with_different_schemas_share_a_database(cluster, tmp_path):
+    """The newer version is a copy of the sources with one more step of the schema."""
+    sources = shutil.copytree(Path(skillwire.__file__).parent, tmp_path / "newer" / "skillwire").parent
+    step = "ALTER TABLE packages ADD COLUMN rating BIGINT NOT NULL DEFAULT 0;"
+    (sources / "skillwire" / "adapters" / "postgres" / "migrations" / "0900_rating.sql").write_text(step)
+    cluster.database.execute("CREATE DATABASE upgraded")
+    url = cluster.database.url("upgraded")
+    fields = {"Authorization": f"Bearer {cluster.make_tokens(url)[0]}"}
+    old = cluster.start(6, "--store", url)
+    new = cluster.start(7, "--store", url, source=sources)
+    assert cluster.database.has("SELECT count(*) = 1 FROM migrations WHERE number = 900", "upgraded")
+    for number, (writer, reader) in enumerate([(old, new), (new, old), (old, new)]):
+        body = skill_archive("both", f"1.{number}.0")
+        answer = writer.get(f"{API}/namespaces/ann/packages", fields, method="POST", body=body)
+        assert answer.status == 201, answer
+        assert cluster.index(reader, answer.fields[REVISION.lower()])["both"]["version"] == f"1.{number}.0"
+        ask = partial(reader.get, f"/executions/{call(writer, 0)['execution_id']}", {"Accept": "application/json"})
+        eventually(ask, lambda answer: answer.json()["status"] == "completed", every=0.1)
+    assert old.end()[0] == 0
+    assert "its schema has step 900" in cluster.refused(cluster.key, "--store", url)
+    assert cluster.index(new)["both"]["version"] == "1.2.0"

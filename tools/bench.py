@@ -52,6 +52,7 @@ QUICK: Final = {
     "page": ["500"],
     "postgres_ledger": ["1"],
     "postgres_reads": ["1"],
+    "postgres_restore": ["1000"],
     "postgres_scale": ["1"],
     "registry_publish": ["2"],
     "registry_size": ["2000"],

@@ -32,7 +32,8 @@ _CLIENTS: Final = 9
 _CHANGE: Final = Change(1.0, "ops", "test", "acme", {}, "192.0.2.1", "r-1")
 _REVISION: Final = "Skillwire-Revision"
 _ANSWER: Final = aiohttp.ClientTimeout(total=30)
-_WORDS: Final = [
+#: Words of the descriptions.
+WORDS: Final = [
     first + second for first in ("data", "log", "time", "index", "mail", "plan", "test", "page", "file", "work")
     for second in ("", "s", "er", "ing", "set", "base", "line", "flow", "view", "note", "list", "mark", "map", "kit")
 ]  # fmt: skip
@@ -46,7 +47,7 @@ async def fill(store: str, packages: int) -> None:
 
     async def publish(number: int) -> None:
         source, name = random.Random(number), f"skill-{number:05}"  # noqa: S311  # the same each time, nothing secret
-        head = f"name: {name}\ndescription: Does {' '.join(source.choices(_WORDS, k=30))}.\nlicense: MIT\n"
+        head = f"name: {name}\ndescription: Does {' '.join(source.choices(WORDS, k=30))}.\nlicense: MIT\n"
         text = f"---\n{head}metadata:\n  version: 1.0.0\n---\nDo it.\n".encode()
         files = (FileContent("SKILL.md", memoryview(text), executable=False),)
         prepared = prepare_files(name, files, "team")
@@ -139,7 +140,7 @@ class _Client:
         await self._ask("show", "GET", f"/api/skills/{self._some()}")
 
     async def _search(self) -> None:
-        await self._ask("search", "GET", f"/api/search?q={self._soak.random.choice(_WORDS)}&limit=20")
+        await self._ask("search", "GET", f"/api/search?q={self._soak.random.choice(WORDS)}&limit=20")
 
     async def _list(self) -> None:
         await self._ask("list", "GET", "/api/skills?limit=100")

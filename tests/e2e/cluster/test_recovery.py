@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def folder():
 @pytest.fixture
 def ending():
     """Give a list of what is called at the end, last one first."""
-    calls = []
+    calls: list[Callable[[], object]] = []
     yield calls
     for call in reversed(calls):
         call()

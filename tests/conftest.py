@@ -15,6 +15,7 @@ from types import ModuleType
 
 import click
 import pytest
+import structlog
 from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 from tests.support.documents import check_document
@@ -52,6 +53,9 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], A
 
 
 gc.disable()  # until all tests are collected
+
+# The coloured tracebacks of rich, with all variables, take a second each, and no test reads them.
+structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
 
 
 def pytest_collection_finish() -> None:

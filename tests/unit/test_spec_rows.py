@@ -1,6 +1,5 @@
 """Each protocol's SPEC.md and the tests that name its clauses are the same list."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -21,9 +20,8 @@ def clauses_of_tests():
     for path in TESTS.rglob("test_*.py"):
         if "node_modules" in path.parts:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "spec":
-                found |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+        for arguments in re.findall(r"\.spec\(([^()]*)\)", path.read_text()):
+            found |= set(re.findall(r'"([^"{]+)"', arguments))
     return found
 
 
@@ -35,5 +33,6 @@ def test_a_clause_stands_in_one_row(page):
 
 def test_every_row_has_a_test_and_every_test_a_row():
     listed = {row for page in PAGES for row in rows(page)}
-    assert listed - clauses_of_tests() == set(), "rows without a test"
-    assert clauses_of_tests() - listed == set(), "tests of a clause that is in no row"
+    tested = clauses_of_tests()
+    assert listed - tested == set(), "rows without a test"
+    assert tested - listed == set(), "tests of a clause that is in no row"

@@ -1,6 +1,5 @@
 """``skillwire explain``: every code, in its group, with what its error really does."""
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -41,12 +40,11 @@ def _exit_codes_in_the_source():
         "routes/executions.py",
     )
     answering = {path for place in places for path in server.glob(place)}
+    made = re.compile(rf'\b({"|".join(EXIT_CODES)})\(\s*"(\w+)"')
     for path in set(SOURCE.rglob("*.py")) - (answering - {SOURCE / "server" / "auth" / "configuration.py"}):
-        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-            first = call.args[0] if call.args else None
-            if name in EXIT_CODES and isinstance(first, ast.Constant) and first.value in CODES:
-                found.setdefault(first.value, set()).add(EXIT_CODES[name])
+        for name, code in made.findall(path.read_text()):
+            if code in CODES:
+                found.setdefault(code, set()).add(EXIT_CODES[name])
     return found
 
 

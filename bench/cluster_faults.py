@@ -1,10 +1,10 @@
 """Servers and databases that fail under a load: ``python bench/cluster_faults.py [KILLS FAIL_OVERS]``.
 
 Three servers share a PostgreSQL primary with a synchronous standby. Clients publish, read and call at any of them while
-servers are killed and the primary's power is cut, a server and the database are stopped for a while, the database has
-no connection and no room left, and all servers are restarted one after the other. The clocks of two servers are five
-minutes wrong. In the end a checker goes through the whole history: no acknowledged write is missing, no read went back,
-no execution was lost or ended twice.
+servers are killed and the primary's power is cut, a server and the database are stopped for a while, one server is cut
+off from both databases, the database has no connection and no room left, and all servers are restarted one after the
+other. The clocks of two servers are five minutes wrong. In the end a checker goes through the whole history: no
+acknowledged write is missing, no read went back, no execution was lost or ended twice.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ UNITS: Final = ("MB of database", "MB of index", "MiB of a server", "ms a search
 
 def measure(server: Server, database: PostgresServer, packages: int) -> list[float]:
     """Return the figures of ``UNITS``."""
-    connection = HTTPConnection("127.0.0.1", server.port)
+    connection = HTTPConnection(server.place)
 
     def ask(path: str) -> int:
         connection.request("GET", path, headers={"Accept-Encoding": "gzip"})

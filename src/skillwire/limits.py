@@ -347,7 +347,7 @@ POSTGRES_CONNECTIONS = Bound(
 )
 POSTGRES_CONNECT_SECONDS = Bound(2, "seconds", "for a connection, of the pool or a new one to one host")
 POSTGRES_STATEMENT_SECONDS = Bound(4, "seconds", "for each statement, so that a stopped database is reported in time")
-POSTGRES_IDLE_SECONDS = Bound(10, "seconds", "until the database ends a transaction whose server says nothing")
+POSTGRES_IDLE_SECONDS = Bound(5, "seconds", "until the database ends a transaction whose server is cut off or stopped")
 
 # --- the console -----------------------------------------------------------------------------------------
 PAGE_INTRO = Bound(8 * KIB, "characters", "of the introduction of a site, above its list of skills")

@@ -25,6 +25,7 @@ from typing import Any, Final
 import aiohttp
 from tests.support.eventually import PATIENCE
 from tests.support.history import Operation, check, recoveries
+from tests.support.namespaces import Island
 from tests.support.postgres_pair import Pair, free_port
 
 ROOT: Final = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ NAMESPACE: Final = "acme"
 #: By how many seconds the clock of each server is wrong.
 _CLOCKS: Final = (0.0, 300.0, -300.0)
 #: Seconds that a client of the load waits for an answer.
-_ANSWER: Final = aiohttp.ClientTimeout(total=8)
+_ANSWER_SECONDS: Final = 8.0
 _REVISION: Final = "skillwire-revision"
 _FINAL: Final = {"completed", "failed", "timeout"}
 #: The disk of both databases, where root makes one for them.
@@ -50,9 +51,18 @@ class Server:
 
     def __init__(self, folder: Path, store: str, *, clock: float = 0.0) -> None:
         self.folder, self.store, self.clock = folder, store, clock
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.place, self._inside = f"127.0.0.1:{free_port()}", list[str]()
         self._process: subprocess.Popen[bytes] | None = None
+
+    def move(self, island: Island) -> None:
+        """Have it run on an island, and find its database from there."""
+        self.store = self.store.replace("127.0.0.1", island.gateway)
+        self.place, self._inside = f"{island.address(1)}:{free_port()}", island.command(1)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://{self.place}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -62,10 +72,10 @@ class Server:
 
     def start(self) -> None:
         """Begin its process; it answers some time later."""
-        arguments = [str(self.port), self.store, str(self.folder.parent / "runs"), str(self.clock)]
+        arguments = [self.place, self.store, str(self.folder.parent / "runs"), str(self.clock)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.cluster_server", *arguments],
+                [*self._inside, sys.executable, "-m", "tests.support.cluster_server", *arguments],
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
@@ -121,7 +131,7 @@ class Servers:
         """Start all servers, make the namespace, and return when each of them answers."""
         for server in self.servers:
             server.start()
-        async with aiohttp.ClientSession(timeout=_ANSWER) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS)) as session:
             for server in self.servers:
                 assert await _until(partial(_is_ready, session, server.url), patience), f"{server.url} is not ready"
             place, body = f"{self.servers[0].url}/api/registry/namespaces", {"name": NAMESPACE}
@@ -142,7 +152,10 @@ class Servers:
 
 
 class Cluster(Servers):
-    """Three servers over a pair of databases, with clocks that differ."""
+    """Three servers over a pair of databases, with clocks that differ.
+
+    Where root may make network namespaces, the last server is in one of its own.
+    """
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="skillwire-cluster-", dir="/tmp"))
@@ -152,14 +165,19 @@ class Cluster(Servers):
         if os.geteuid() == 0:
             disk = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder / "postgres")]
             subprocess.run(disk, check=True)
-        self.pair = Pair(folder / "postgres")
+        self.island = Island.made()
+        self.pair = Pair(folder / "postgres", *([self.island.gateway] if self.island else []))
         self.pair.primary.execute("CREATE DATABASE skillwire")
         super().__init__(folder, self.pair.url("skillwire"), _CLOCKS)
+        if self.island is not None:
+            self.servers[-1].move(self.island)
 
     def close(self) -> None:
         """End everything."""
         super().close()
         self.pair.close()
+        if self.island is not None:
+            self.island.down()
         _give_connections_back(self)
         if os.geteuid() == 0:
             subprocess.run(["umount", str(self.folder / "postgres")], check=True)
@@ -167,12 +185,18 @@ class Cluster(Servers):
 
 
 class Load:
-    """Clients that publish, read and call, each against a server chosen anew for each request."""
+    """Clients that publish, read and call, each against a server chosen anew for each request.
 
-    def __init__(self, cluster: Servers, *, publishers: int = 3, callers: int = 3) -> None:
+    Each waits ``answer`` seconds for an answer.
+    """
+
+    def __init__(
+        self, cluster: Servers, *, publishers: int = 3, callers: int = 3, answer: float = _ANSWER_SECONDS
+    ) -> None:
         self.history: list[Operation] = []
+        self.mended: list[float] = []  # when each fault was over
         self._cluster = cluster
-        self._session = aiohttp.ClientSession(timeout=_ANSWER)
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=answer))
         self._is_over = False
         clients = [self._publish(f"p{n}") for n in range(publishers)] + [self._call(f"c{n}") for n in range(callers)]
         self._clients = [asyncio.ensure_future(client) for client in clients]
@@ -276,8 +300,9 @@ class Load:
                     outcome = "ok"
                 elif answer.status == 404 and operation.kind == "read":
                     found, outcome = ({}, {}), "ok"  # nothing is published yet
-                elif answer.status < 500:
-                    outcome = f"refused {answer.status} {content[:200]!r}"
+                else:
+                    kind = "refused" if answer.status < 500 else "failed"
+                    outcome = f"{kind} {answer.status} {content[:200]!r}"
         except (aiohttp.ClientError, TimeoutError, OSError):
             pass
         if operation.kind != "end":  # whose value is known when it is over
@@ -427,6 +452,14 @@ PAUSE_DATABASE: Final[Fault] = (
 )
 
 
+#: The last server, and nobody else, cannot reach the databases, and learns nothing of that.
+CUT_SERVER: Final[Fault] = (
+    "cut a server off",
+    lambda cluster: cluster.island and cluster.island.cut_from(*cluster.pair.ports),
+    lambda cluster: cluster.island and cluster.island.cut_from(),
+)
+
+
 def make_faults(kills: int, fail_overs: int) -> list[Fault]:
     """Return so many kills of servers, one after the other, so many fail-overs, and each other fault."""
     return [
@@ -436,7 +469,7 @@ def make_faults(kills: int, fail_overs: int) -> list[Fault]:
         PAUSE_DATABASE,
         TAKE_CONNECTIONS,
         *(restart_server(number) for number in range(len(_CLOCKS))),
-        *([FILL_DISK] if os.geteuid() == 0 else []),
+        *([CUT_SERVER, FILL_DISK] if os.geteuid() == 0 else []),
     ]
 
 
@@ -466,6 +499,7 @@ async def suffer(
         begun = time.monotonic()
         await asyncio.sleep(lasting)
         await asyncio.to_thread(mend, cluster)
+        load.mended.append(time.monotonic())
         # A fail-over is made by what watches the databases, whose own time does not count.
         times.append(time.monotonic() if name in STANDSTILLS else begun if name == "fail over" else began)
     await asyncio.sleep(between + 10)

@@ -1,4 +1,4 @@
-"""One server of several over one database: ``python -m tests.support.cluster_server PORT STORE RUNS [CLOCK]``.
+"""One server of several over one database: ``python -m tests.support.cluster_server HOST:PORT STORE RUNS [CLOCK]``.
 
 It is a registry, and runs two functions that write a line to the file ``RUNS`` for each run: ``order`` may run once,
 ``count`` again. ``CLOCK`` is by how many seconds its clock is wrong.
@@ -24,7 +24,7 @@ def main() -> None:
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import listen, run  # noqa: PLC0415  # same
 
-    port, store, runs = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    (host, _, port), store, runs = sys.argv[1].partition(":"), sys.argv[2], sys.argv[3]
     publisher = Publisher("local")
 
     def note(kind: str, number: int) -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
     configure_logging("json")
     application = create_app([], functions=publisher.functions, registry=True, store=store, access_log=False)
-    run(application, listen("127.0.0.1", port), on_ready=lambda _: None)
+    run(application, listen(host, int(port)), on_ready=lambda _: None)
 
 
 if __name__ == "__main__":

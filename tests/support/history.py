@@ -20,8 +20,9 @@ class Operation(NamedTuple):
     """One request and its answer; ``subject`` is a package, the key of a request, or an execution.
 
     ``value`` is the version that was published, the versions that were read, separated by blanks, the ID that was
-    given, or status and output of an ended execution. ``outcome`` is ``ok``, ``refused``, or ``unknown`` when no answer
-    came: it may have happened. ``session`` orders what one client did, one operation after the other.
+    given, or status and output of an ended execution. ``outcome`` is ``ok``, ``refused``, ``failed``, or ``unknown``
+    when no answer came: after the last two it may have happened. ``session`` orders what one client did, one operation
+    after the other.
     """
 
     kind: Kind

@@ -34,6 +34,12 @@ table inet loss {{
   chain heard {{ type filter hook input priority 0; iifname != "lo" numgen random mod 100 < {percent} drop; }}
 }}
 """
+_CUT = "table inet cut\ndelete table inet cut\n"
+_DROPPED = """table inet cut {{
+  chain sent {{ type filter hook output priority 0; tcp dport {{ {ports} }} drop; }}
+  chain heard {{ type filter hook input priority 0; tcp sport {{ {ports} }} drop; }}
+}}
+"""
 
 
 class Network:
@@ -213,6 +219,43 @@ class RoutedNetwork(Network):
 
     def _shared(self, host):
         return f"{self.prefix}l{host}"
+
+
+class Island(Network):
+    """One host at the end of a cable from this machine, which has the address ``gateway`` there."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.gateway, self._host = (f"10.96.{os.getpid() % 250}.{number}" for number in (1, 2))
+
+    @classmethod
+    def made(cls):
+        """Return one that is up; None where this machine lets us make none."""
+        if _obstacle():
+            return None
+        _remove_abandoned()
+        island = cls()
+        island.up()
+        return island
+
+    def up(self):
+        name, port = self.namespace(1), self._port(1)
+        _run("ip", "netns", "add", name)
+        _run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _run("ip", "address", "add", f"{self.gateway}/30", "dev", port)
+        _run("ip", "link", "set", port, "up")
+        self._batch(name, ["link set lo up", *self._addresses(1)])
+
+    def address(self, host, family=4):  # noqa: ARG002  # there is one
+        return self._host
+
+    def cut_from(self, *ports):
+        """Drop what the host sends to TCP ports and what comes from there; nobody is told. Without ports, nothing."""
+        self.run(1, "nft", "-f", "-", input=_CUT + (_DROPPED.format(ports=", ".join(map(str, ports))) if ports else ""))
+
+    def _addresses(self, host):
+        yield f"addr add {self.address(host)}/30 dev eth0"
+        yield "link set eth0 up"
 
 
 @contextlib.contextmanager

@@ -67,11 +67,12 @@ class PostgresServer:
                 copy = shutil.copytree(self.programs.parent, self.folder / "programs", symlinks=True)
                 self.programs = copy / "bin"
         self.data = self.folder / "data"
-        self.settings = {"listen_addresses": "", "unix_socket_directories": self.folder, **settings}
-        if port:
-            self.settings |= {"listen_addresses": "127.0.0.1", "port": port}
+        place = {"listen_addresses": "127.0.0.1", "port": port} if port else {"listen_addresses": ""}
+        self.settings = {**place, "unix_socket_directories": self.folder, **settings}
         if primary is None:
             self.run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "-N")
+            with (self.data / "pg_hba.conf").open("a") as file:
+                file.write("host all all samenet trust\n")  # where it listens at more than loopback
             self.start()
         else:
             self.follow(primary)

@@ -26,14 +26,19 @@ def free_port() -> int:
 
 
 class Pair:
-    """A primary and its standby in ``folder``; a commit is acknowledged when both have it."""
+    """A primary and its standby in ``folder``; a commit is acknowledged when both have it.
 
-    def __init__(self, folder: Path) -> None:
+    They listen at ports of loopback, and at the same ports of ``addresses``.
+    """
+
+    def __init__(self, folder: Path, *addresses: str) -> None:
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody", "nogroup")
-        self.primary = PostgresServer(folder=folder / "one", port=free_port(), **_SETTINGS)
-        self.standby = PostgresServer(self.primary, folder=folder / "two", port=free_port(), **_SETTINGS)
+        settings = {**_SETTINGS, "listen_addresses": ",".join(("127.0.0.1", *addresses))}
+        self.primary = PostgresServer(folder=folder / "one", port=free_port(), **settings)
+        self.standby = PostgresServer(self.primary, folder=folder / "two", port=free_port(), **settings)
         self.servers = (self.primary, self.standby)
+        self.ports = [server.settings["port"] for server in self.servers]
         self._wait_for_both()
 
     def url(self, database: str) -> str:

@@ -393,7 +393,8 @@ def make_components(
     _wait_for(stores.prepare())
     base = check_base_url(base_url)
     name = check_publisher(publisher)
-    packages = make_registry(stores, served, name) if is_registry else None
+    downloads = Downloads(stores.packages, served, stores.tokens, time.time)
+    packages = make_registry(stores, downloads, name) if is_registry else None
     feed = PackageFeed(stores.packages, served, _wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
     if configuration is None or isinstance(configuration, ServerConfiguration):
@@ -413,6 +414,7 @@ def make_components(
         served,
         authentication,
         make_executors(settings, stores, served, functions, runs),
+        downloads=downloads,
         base_url=base,
         access_log=access_log,
         functions=[one.digest for one in functions],
@@ -467,7 +469,7 @@ def make_components(
     )
 
 
-def make_registry(stores: Stores, blobs: BlobStore, publisher: str) -> RegistryComponents:
+def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> RegistryComponents:
     """Return the parts of the registry in ``stores``; ``publisher`` is no namespace of it."""
     store = stores.packages
     registry = Registry(store, time.time, reserved={publisher})
@@ -475,7 +477,7 @@ def make_registry(stores: Stores, blobs: BlobStore, publisher: str) -> RegistryC
         registry=registry,
         publications=Publications(registry),
         uploads=stores.uploads(_wait_for),
-        downloads=Downloads(store, blobs, stores.tokens, time.time),
+        downloads=downloads,
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         accounts=Accounts(store, stores.tokens, time.time),
         device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
@@ -491,6 +493,7 @@ def open_executions(
     authentication: Authentication,
     executors: Mapping[ExecutorKind, Callable[[], Executor]],
     *,
+    downloads: Downloads,
     base_url: str = "",
     access_log: bool = True,
     functions: Collection[str] = (),
@@ -516,7 +519,7 @@ def open_executions(
         access_log=access_log,
         functions=functions,
         leads=stores.leads,
-        restore=Downloads(stores.packages, blobs, stores.tokens, time.time).restore if stores.is_shared else None,
+        restore=downloads.restore if stores.is_shared else None,
         report=write_failing,
     )
 
@@ -562,7 +565,9 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     stores = open_stores(store)
     _wait_for(stores.prepare())
     executors = make_executors(settings, stores, blobs, runs=configuration.runs)
-    return open_executions(configuration, stores, blobs, make_authentication(configuration, stores), executors)
+    downloads = Downloads(stores.packages, blobs, stores.tokens, time.time)
+    authentication = make_authentication(configuration, stores)
+    return open_executions(configuration, stores, blobs, authentication, executors, downloads=downloads)
 
 
 def make_executors(

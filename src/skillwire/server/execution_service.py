@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import structlog
 
 from skillwire import limits
-from skillwire.errors import ValidationError
+from skillwire.errors import StorageError, ValidationError
 from skillwire.executions.accept import Invocation, make_execution
 from skillwire.executions.tasks import check_task_output, rejection
 from skillwire.executions.view import without_ids
@@ -158,6 +158,8 @@ class WriteBatcher:
                 try:
                     results = await self._ledger.accept_all([new for new, _, _ in batch])
                 except Exception as error:  # noqa: BLE001  # each caller gets it
+                    if isinstance(error, StorageError):  # the next batch would wait for the database as long
+                        batch, self._waiting = [*batch, *self._waiting], []
                     results = [error] * len(batch)
                 for (new, future, context), result in zip(batch, results, strict=True):
                     if not isinstance(result, Exception) and result.how == "new":

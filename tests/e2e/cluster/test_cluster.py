@@ -115,6 +115,14 @@ def test_an_execution_accepted_at_one_server_is_waited_for_at_another(cluster):
     assert ended.json()["status"] == "completed", ended.body
 
 
+def test_a_stream_at_a_server_that_runs_nothing_shows_the_end_at_another(cluster):
+    a = cluster.servers[0]
+    stream = a.get(f"/executions/{call(a, 0.5)['execution_id']}", {"Accept": "text/event-stream"})  # it ends by itself
+    assert (stream.status, stream.fields["content-type"]) == (200, "text/event-stream")
+    seen = [json.loads(line[6:])["status"] for line in stream.body.decode().splitlines() if line.startswith("data: ")]
+    assert (seen[-1], set(seen) <= {"accepted", "running", "completed"}) == ("completed", True), seen
+
+
 def test_a_second_server_with_another_key_is_refused_with_the_file_to_copy(cluster, tmp_path):
     said = cluster.refused(tmp_path / "other.key")
     assert "another key" in said

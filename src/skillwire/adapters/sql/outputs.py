@@ -36,7 +36,7 @@ class Outputs(Protocol):
     async def path(self, digest: Digest) -> Path | None:
         """Return a local file with an output, where there is one."""
 
-    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> None:
+    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> object:
         """Remove an output that no row needs any more."""
 
     async def remove_orphans(self, database: Database, is_needed: IsNeeded) -> int:
@@ -98,12 +98,14 @@ class Pieces:
         query = f"SELECT content FROM {self._table} WHERE digest = ? ORDER BY number"  # noqa: S608  # a constant
         return [row[0] for row in await connection.rows(query, (str(digest),))]
 
-    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> None:
-        """Remove bytes that no row needs any more."""
+    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> bool:
+        """Remove bytes that no row needs any more; return whether that is so."""
         of_digest = f"FROM {self._table} WHERE digest = ?"
         await connection.row(f"SELECT number {of_digest} AND number = 0{connection.locked}", (str(digest),))
-        if not await is_needed(connection, digest):
-            await connection.run(f"DELETE {of_digest}", (str(digest),))
+        if await is_needed(connection, digest):
+            return False
+        await connection.run(f"DELETE {of_digest}", (str(digest),))
+        return True
 
 
 class RowOutputs:

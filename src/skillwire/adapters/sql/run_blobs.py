@@ -188,9 +188,11 @@ class SqlRunBlobs(Store):
         return len(rows)
 
     async def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
-        if self._pieces is not None:
-            await self._pieces.remove(connection, digest, _is_owned)
-        if not await _is_owned(connection, digest):
+        if self._pieces is None:
+            is_removed = not await _is_owned(connection, digest)
+        else:
+            is_removed = await self._pieces.remove(connection, digest, _is_owned)
+        if is_removed:
             self._place(digest).unlink(missing_ok=True)
 
     @reads

@@ -13,7 +13,7 @@ from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.leases import SqlLeases
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sql.outputs import RowOutputs
-from skillwire.model.execution import IdempotencyKey, Moment, NewExecution, StatisticsCursor
+from skillwire.model.execution import CALLBACK_SECONDS, IdempotencyKey, Moment, NewExecution, StatisticsCursor
 
 NOW = Moment(BEGIN + 1, 1_000.0, "postgresql")
 
@@ -50,6 +50,23 @@ async def test_of_eight_servers_that_claim_at_once_none_gets_what_another_has(se
 
     await asyncio.gather(*[work(*one) for one in enumerate(eight)])
     assert claimed == Counter(one.execution.execution_id for one in new)
+
+
+async def test_of_eight_servers_that_deliver_webhooks_at_once_one_makes_each_delivery(servers):
+    eight = ledgers(servers(8))
+    webhook = "https://example.org/hook"
+    new = [NewExecution(make_execution(BEGIN + n * 1e-6, webhook=webhook)) for n in range(200)]
+    await eight[0].accept_all(new)
+    await asyncio.gather(*[eight[0].cancel(one.execution.execution_id, "anna", NOW) for one in new])
+
+    async def deliver(ledger, now, taken):
+        while found := await ledger.due_callbacks(now, limit=7):
+            taken.update(one.execution_id for one in found)
+
+    for now in (NOW, NOW._replace(wall=NOW.wall + CALLBACK_SECONDS + 1)):  # when all who began a delivery were killed
+        taken: Counter[str] = Counter()
+        await asyncio.gather(*[deliver(ledger, now, taken) for ledger in eight])
+        assert taken == Counter(one.execution.execution_id for one in new)
 
 
 async def test_quotas_hold_exactly_over_all_servers(servers):

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-
-    from skillwire.model.access import Access, DeviceLogin, Token
-    from skillwire.model.digest import Digest
-    from skillwire.model.execution import (
-        Accepted,
-        Attempt,
-        Claim,
-        Execution,
-        ExecutionQuery,
-        ExecutionStatus,
-        Failure,
-        FoundExecutions,
-        Grant,
-        LedgerStatistics,
-        Moment,
-        NewExecution,
-        OpenTasks,
-        Outcome,
-        OutputBlob,
-        Quota,
-        RunBlob,
-        StatisticsCursor,
-        TaskOwner,
-    )
-    from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
-    from skillwire.model.package import (
-        Account,
-        AuditEntry,
-        Change,
-        ChangeCursor,
-        ChangedPackages,
-        Namespace,
-        Package,
-        PackageName,
-        PackageVersion,
-        Published,
-        Rights,
-        Role,
-        Standing,
-        State,
-        Upload,
-    )
-    from skillwire.model.ref import Files
-    from skillwire.model.search import Explanation, SearchPage, SearchQuery
-    from skillwire.model.skill import FileContent, Permissions, Skill
+from skillwire.model.access import Access, DeviceLogin, Token
+from skillwire.model.digest import Digest
+from skillwire.model.execution import (
+    Accepted,
+    Attempt,
+    Claim,
+    Execution,
+    ExecutionQuery,
+    ExecutionStatus,
+    Failure,
+    FoundExecutions,
+    Grant,
+    LedgerStatistics,
+    Moment,
+    NewExecution,
+    OpenTasks,
+    Outcome,
+    OutputBlob,
+    Quota,
+    RunBlob,
+    StatisticsCursor,
+    TaskOwner,
+)
+from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
+from skillwire.model.package import (
+    Account,
+    AuditEntry,
+    Change,
+    ChangeCursor,
+    ChangedPackages,
+    Namespace,
+    Package,
+    PackageName,
+    PackageVersion,
+    Published,
+    Rights,
+    Role,
+    Standing,
+    State,
+    Upload,
+)
+from skillwire.model.ref import Files
+from skillwire.model.search import Explanation, SearchPage, SearchQuery
+from skillwire.model.skill import FileContent, Permissions, Skill
 
 
 class BlobStore(Protocol):

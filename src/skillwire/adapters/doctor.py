@@ -18,16 +18,25 @@ import ssl
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
 
 from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
-from skillwire.adapters.files.credentials import credential_place, find_password, find_token, netrc_file, open_store
+from skillwire.adapters.files.credentials import (
+    StoredLogin,
+    credential_place,
+    find_password,
+    find_token,
+    netrc_file,
+    open_store,
+)
 from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, read_discovery_file, user_file
@@ -39,8 +48,9 @@ from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, in_seconds
+from skillwire.model.install import LockedSkill
 from skillwire.model.lan import host_and_port
-from skillwire.model.url import parse_url
+from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
@@ -48,19 +58,10 @@ from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.lockfile import LOCK_NAME
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import Settings
+from skillwire.resolver.sources import Lookup
 from skillwire.trust.address import AddressPolicy
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from skillwire.adapters.files.credentials import StoredLogin
-    from skillwire.model.install import LockedSkill
-    from skillwire.model.url import Url
-    from skillwire.resolver.sources import Lookup
-    from skillwire.wire.exchange import HttpResponse
-
+from skillwire.wire.exchange import HttpResponse
 
 Severity = Literal["ok", "warning", "problem"]
 

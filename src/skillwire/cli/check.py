@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -29,15 +29,12 @@ from skillwire.cli.output import (
 from skillwire.errors import NotFoundError, SourceLocation, UsageError
 from skillwire.folder.differences import compare_contents
 from skillwire.folder.files import find_bare_folders, find_folders
-from skillwire.folder.fix import plan_fixes
+from skillwire.folder.fix import Fix, plan_fixes
 from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import CheckLevel
 from skillwire.model.skill import SKILL_MD, Finding
-
-if TYPE_CHECKING:
-    from skillwire.folder.fix import Fix
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
     "error": failure, "warning": warning, "note": dim, "strong": bold, "faint": dim, "": str,

@@ -14,18 +14,16 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import Final
 
 import click
 
 from skillwire.cli.output import Output, help_width, print_end
 from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 #: Group → command → one line of help. ``--help`` prints the groups in this order, the common commands first.
 GROUPS: Final[dict[str, dict[str, str]]] = {

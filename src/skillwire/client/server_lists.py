@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,9 +16,6 @@ from skillwire.resolver.references import endpoint_url
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _OK = 200
 _UNAUTHORIZED = 401

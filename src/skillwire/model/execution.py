@@ -8,20 +8,17 @@ hexadecimal, and it exists for its owner only. Times are seconds since the epoch
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, ValidationError
 from skillwire.model.digest import Digest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
-
-    from skillwire.model.skill import ExecutorKind, Permissions, Skill
+from skillwire.model.skill import ExecutorKind, Permissions, Skill
 
 
 class ExecutionStatus(StrEnum):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skillwire.model.ref import GitFacts
+from skillwire.model.ref import GitFacts
 
 
 class OriginRecord(NamedTuple):

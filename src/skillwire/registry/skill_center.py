@@ -10,20 +10,16 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
 from skillwire.model.requirement import parse_range, parse_requirement
 from skillwire.model.search import SearchPage, SearchQuery
-from skillwire.protocols.skill_discovery.center import USUAL_TYPE
+from skillwire.model.skill import Skill
+from skillwire.protocols.skill_discovery.center import USUAL_TYPE, CenterSearch
 from skillwire.registry.search import make_cursor, mark_search, read_cursor, read_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from skillwire.model.skill import Skill
-    from skillwire.protocols.skill_discovery.center import CenterSearch
 
 #: Tells the order of hits in this process from those of another one.
 _PROCESS: Final = secrets.token_hex(8)

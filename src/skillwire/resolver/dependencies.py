@@ -8,18 +8,15 @@ for which a best candidate failed is the one that is raised, with the chain of s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError
 from skillwire.model.package import read_package_name
+from skillwire.model.ref import SkillRef
 from skillwire.model.requirement import Requirement, parse_requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from skillwire.model.ref import SkillRef
-    from skillwire.wire.exchange import Flow
+from skillwire.wire.exchange import Flow
 
 _SHOWN: Final = 8  # versions or skills in a message
 

@@ -11,10 +11,14 @@ which is asked in three phases:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError
+from skillwire.model.install import LockedSkill
+from skillwire.model.ref import SkillRef
+from skillwire.model.requirement import Requirement
 from skillwire.resolver.context import ResolveContext, is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import LADDER, NAMED, Rung
@@ -23,13 +27,6 @@ from skillwire.resolver.references import Reference, parse_reference, parse_sour
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
 from skillwire.wire.exchange import Flow, share_time, work
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from skillwire.model.install import LockedSkill
-    from skillwire.model.ref import SkillRef
-    from skillwire.model.requirement import Requirement
 
 _NETWORK: Final = "lan:"  # the source that stands for the local network
 #: Errors of an address that is no endpoint of the Skills Protocol.

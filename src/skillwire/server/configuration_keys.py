@@ -7,8 +7,9 @@ walk it. A reader returns the value of a key, or raises ValueError with the end 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
@@ -21,9 +22,6 @@ from skillwire.model.url import check_base_url, parse_url
 from skillwire.protocols.skill_discovery.settings import flag, integer, number, text, texts
 from skillwire.resolver.settings import choice_of
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _COUNT_MAX: Final = 1_000_000
 _HOUR: Final = 3600.0

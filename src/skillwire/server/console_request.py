@@ -14,38 +14,33 @@ import base64
 import hashlib
 import ipaddress
 import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.executions.tasks import person_worker
 from skillwire.model.access import ANONYMOUS, OPERATOR, TASKS
+from skillwire.model.execution import Execution
+from skillwire.registry.tokens import Tokens
 from skillwire.server.auth.rate_limit import caller_of, network_of
+from skillwire.server.context import RequestContext
 from skillwire.server.http import read_fields, site_of
 from skillwire.server.problems import READ
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.routing import Route
-from skillwire.server.sessions import Session, is_form_token
+from skillwire.server.sessions import Session, Sessions, is_form_token
 from skillwire.web.address import way_up
 from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-
-    from starlette.types import Receive, Scope, Send
-
-    from skillwire.model.execution import Execution
-    from skillwire.registry.tokens import Tokens
-    from skillwire.server.context import RequestContext
-    from skillwire.server.sessions import Sessions
 
 Pairs = list[tuple[str, str]]
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 
 from skillwire.errors import ValidationError
+from skillwire.executions.callable_skill import InputRules
 from skillwire.executions.task_form import WHOLE, Field, form_of, read_form, text_of
 from skillwire.model.digest import Digest
+from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing import descriptor_path
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
@@ -26,12 +28,6 @@ from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefini
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.web.address import short_address
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skillwire.executions.callable_skill import InputRules
-    from skillwire.model.skill import Skill
 
 _BY_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 _WIDTH: Final = 72

@@ -27,17 +27,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.model.install import CachedResponse
 from skillwire.model.url import Url, parse_url, resolve_url
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, Sleep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skillwire.model.install import CachedResponse
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD: Final = frozenset({307, 308})

@@ -13,12 +13,10 @@ clock, which people set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.model.execution import Moment
+from skillwire.model.execution import Moment
 
 E_co = TypeVar("E_co", covariant=True)
 

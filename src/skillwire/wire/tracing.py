@@ -12,17 +12,14 @@ from __future__ import annotations
 import re
 import secrets
 import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skillwire.errors import SkillwireError
 from skillwire.model.url import parse_url
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
-
-    from skillwire.wire.exchange import HttpRequest, HttpResponse
+from skillwire.wire.exchange import HttpRequest, HttpResponse
 
 _FORM: Final = re.compile(
     r"(?:00-)?(?!0{32})(?P<trace>[0-9a-f]{32})(?:-(?!0{16})(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2}))?"

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from types import TracebackType
+from typing import Annotated, Final, Literal, Self
 
 import msgspec
 
@@ -32,24 +34,15 @@ from skillwire.adapters.lan.sockets import DhtSockets, SystemNetwork, present_ho
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError, in_seconds
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill, DhtStatus
-from skillwire.model.lan import host_and_port
+from skillwire.model.lan import Trust, host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
-from skillwire.protocols.skill_discovery.dht.node import DhtNode
-from skillwire.protocols.skill_discovery.dht.records import check_offer, own_id
+from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, check_offer, own_id
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-    from typing import Literal
-
-    from skillwire.model.lan import Trust
-    from skillwire.protocols.skill_discovery.dht.node import Finished
-    from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord
-    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 #: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
 _LOOK: Final = 2.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -12,9 +13,6 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, write_atomically
 from skillwire.errors import SkillwireError
 from skillwire.model.dht import DhtStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NAME: Final = "dht-status.json"
 _FRESH: Final = 10.0  # seconds after which the node that wrote it counts as stopped

@@ -33,9 +33,10 @@ import errno
 import mimetypes
 import os
 import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import structlog
 
@@ -44,6 +45,7 @@ from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.atomic import cache_directory, storage_error
 from skillwire.adapters.http.connection import Resolver, resolve_host
 from skillwire.adapters.sandbox.bubblewrap import BLOBS, SKILLS, Mount, find_interpreter
+from skillwire.adapters.sandbox.process import Ending
 from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
 from skillwire.adapters.sandbox.resources import Limit, ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
@@ -51,18 +53,12 @@ from skillwire.errors import ConflictError, DecodeError, SkillwireError, TrustEr
 from skillwire.executions.callable_skill import is_code
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attachments, Attempt, Failure, Outcome, OutputBlob, blob_not_found, check_kind
+from skillwire.model.skill import Action, Skill
+from skillwire.ports import BlobStore, RunBlobs
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path, collision_key
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-
-    from skillwire.adapters.sandbox.process import Ending
-    from skillwire.model.skill import Action, Skill
-    from skillwire.ports import BlobStore, RunBlobs
-
 
 _PIECE: Final = 256 * 1024
 _UNKNOWN: Final = "application/octet-stream"

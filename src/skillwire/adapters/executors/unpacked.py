@@ -14,15 +14,13 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors, sync_folder
 from skillwire.errors import SourceLocation, StorageError
-
-if TYPE_CHECKING:
-    from skillwire.model.skill import Skill, SkillFile
-    from skillwire.ports import BlobStore
+from skillwire.model.skill import Skill, SkillFile
+from skillwire.ports import BlobStore
 
 _MAKING: Final = ".making-"
 _GOING: Final = ".going-"

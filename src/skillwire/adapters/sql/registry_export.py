@@ -16,14 +16,17 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, storage_errors, sync_folder, write_atomically
-from skillwire.adapters.sql.packages import ENTRY, SqlPackages, read_entry
+from skillwire.adapters.sql.connection import Connection, Database
+from skillwire.adapters.sql.packages import ENTRY, LargeArtifacts, SqlPackages, read_entry
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 from skillwire.folder.publish import packed_files
 from skillwire.model.digest import Digest
@@ -32,13 +35,6 @@ from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.registry.audit import verify_entries
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from skillwire.adapters.sql.connection import Connection, Database
-    from skillwire.adapters.sql.packages import LargeArtifacts
 
 FORM: Final = "skillwire/registry-export/1"
 #: Table → its columns, those first that its rows are sorted by, in the order in which rows refer to earlier ones.

@@ -19,13 +19,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from skillwire.adapters.sql.connection import Connection, Values
+from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
-
-if TYPE_CHECKING:
-    from skillwire.adapters.sql.connection import Connection, Values
-    from skillwire.adapters.sqlite.database import Database
 
 T = TypeVar("T")
 

@@ -5,16 +5,14 @@ The host makes one per request from the request's credentials. There are no sess
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from skillwire.model.catalog import Catalog
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
+from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
+from skillwire.model.skill import Skill
+from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
 
 
 class Running(NamedTuple):

@@ -12,21 +12,17 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from skillwire import limits
+from skillwire.bridges.mcp.caller import McpSkills
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.model.skill import SKILL_MD
+from skillwire.model.digest import Digest
+from skillwire.model.skill import SKILL_MD, Skill, SkillFile
 from skillwire.protocols.agent_skills.codec import encode_index
 from skillwire.protocols.agent_skills.messages import IndexEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from skillwire.bridges.mcp.caller import McpSkills
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill, SkillFile
 
 
 def limit_exceeded(skill: Skill) -> str | None:

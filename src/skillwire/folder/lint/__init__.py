@@ -5,19 +5,16 @@ Rules read one folder's files, its parsed documents, and its text files.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire.errors import SourceLocation
+from skillwire.folder.frontmatter import SkillMd
+from skillwire.folder.manifest import Manifest
+from skillwire.model.skill import FileContent
 from skillwire.trust.guarded_json import place_of_range
 from skillwire.trust.guarded_toml import toml_place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skillwire.folder.frontmatter import SkillMd
-    from skillwire.folder.manifest import Manifest
-    from skillwire.model.skill import FileContent
 
 _TEXT_BYTES: Final = 1024 * 1024
 

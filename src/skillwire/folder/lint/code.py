@@ -15,19 +15,15 @@ import math
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire.errors import SourceLocation
 from skillwire.folder.danger import search_file
+from skillwire.folder.lint import FolderContent, TextFile
 from skillwire.folder.manifest import EntryPoint, entry_points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skillwire.folder.lint import FolderContent, TextFile
-    from skillwire.folder.rules import Findings
-
+from skillwire.folder.rules import Findings
 
 #: Programs that reach the network.
 _PROGRAMS: Final = r"(?:/usr(?:/local)?/bin/)?(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)"

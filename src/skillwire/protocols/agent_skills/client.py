@@ -6,22 +6,19 @@ Spec: ASD Client Implementation, Integrity and Verification. Trust: every respon
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.digest import Digest
+from skillwire.model.install import CachedResponse
+from skillwire.model.ref import IndexedFile, SkillRef
 from skillwire.model.skill import FileContent
+from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.guarded_json import server_code, server_message
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, may_store
 from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.model.install import CachedResponse
-    from skillwire.model.ref import IndexedFile, SkillRef
-    from skillwire.protocols.agent_skills.messages import IndexEntry
 
 _PARTIAL: Final = 206
 _FORBIDDEN: Final = 403

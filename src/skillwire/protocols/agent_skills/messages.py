@@ -13,13 +13,11 @@ Spec: ASD Discovery Index, HTTP Considerations; specs §1, "Index generations me
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from skillwire.model.digest import Digest
-    from skillwire.model.ref import IndexedFile
-    from skillwire.model.skill import Finding
-
+from skillwire.model.digest import Digest
+from skillwire.model.ref import IndexedFile
+from skillwire.model.skill import Finding
 
 SCHEMA_URI: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 #: The folder of a 0.2.0 index, and that of the generations before it.

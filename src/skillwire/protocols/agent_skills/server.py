@@ -25,14 +25,18 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import summarize
+from skillwire.model.packed_skills import SkillSummary, summarize
 from skillwire.model.ref import IndexedFile
+from skillwire.model.skill import Artifact, Skill
 from skillwire.protocols.agent_skills.codec import (
     UNPLACED,
     encode_index,
@@ -51,14 +55,6 @@ from skillwire.protocols.agent_skills.messages import (
     VersionList,
 )
 from skillwire.protocols.agent_skills.messages import media_type as media_type_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from skillwire.model.catalog import Catalog
-    from skillwire.model.packed_skills import SkillSummary
-    from skillwire.model.skill import Artifact, Skill
 
 INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
 OLD_INDEX_PATH: Final = f"{WELL_KNOWN_OLD}/index.json"

@@ -18,27 +18,27 @@ import base64
 import hmac
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError, ValidationError
+from skillwire.model.credential import TokenRenewal
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_resource, decode_tokens
 from skillwire.protocols.oauth.errors import refusal
-from skillwire.protocols.oauth.messages import AuthorizationRequest, ClientIdentity
-from skillwire.trust.address import is_local_host
-from skillwire.wire.exchange import HttpRequest, Sleep
+from skillwire.protocols.oauth.messages import (
+    AuthorizationRequest,
+    ClientIdentity,
+    DeviceCode,
+    ProtectedResource,
+    ServerMetadata,
+    Tokens,
+)
+from skillwire.trust.address import AddressPolicy, is_local_host
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skillwire.model.credential import TokenRenewal
-    from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
-    from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow, HttpResponse
-
 
 _OK: Final = 200
 _SLOWER: Final = 5.0  # seconds that slow_down adds, RFC 8628 §3.5

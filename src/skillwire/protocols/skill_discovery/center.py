@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
+from skillwire.model.skill import Skill
 from skillwire.protocols.skill_discovery.messages import SkillType
-
-if TYPE_CHECKING:
-    from skillwire.model.skill import Skill
 
 #: The path of the lists, and how many skills a page has at most.
 SKILLS: Final = "/api/skills"

@@ -7,16 +7,12 @@ Spec: SSP §4.2; SSB §5.2 to §5.4. Trust: every response is hostile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skillwire import limits
+from skillwire.errors import SkillwireError
+from skillwire.model.install import CachedResponse
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.wire import fetch
-
-if TYPE_CHECKING:
-    from skillwire.errors import SkillwireError
-    from skillwire.model.install import CachedResponse
-    from skillwire.wire.exchange import Flow, HttpResponse
+from skillwire.wire.exchange import Flow, HttpResponse
 
 
 def index_url(base: str, capability_type: str | None = None) -> str:

@@ -23,9 +23,10 @@ import re
 from array import array
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,20 +35,21 @@ from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustE
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model import skill as model
+from skillwire.model.digest import Digest
 from skillwire.model.search import seal, unseal
-from skillwire.model.skill import SKILL_MD, SKILL_TOML
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, Skill, SkillFile
 from skillwire.protocols.skills_rpc.codec import encode_described, encode_page
-from skillwire.protocols.skills_rpc.messages import DescribedSkill, FileContent, ListedSkill
+from skillwire.protocols.skills_rpc.messages import (
+    DescribedSkill,
+    DescribeSkill,
+    FileContent,
+    ListedSkill,
+    ListSkills,
+    LoadGuide,
+    ReadSkillFile,
+)
 from skillwire.trust.guarded_toml import load_toml
 from skillwire.trust.paths import check_path, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import Skill, SkillFile
-    from skillwire.protocols.skills_rpc.messages import DescribeSkill, ListSkills, LoadGuide, ReadSkillFile
-
 
 _FIX: Final = "Ask again without cursor, and continue with the next_cursor of that answer; keep the namespace."
 #: The dotted name of the guide.

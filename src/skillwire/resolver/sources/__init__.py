@@ -13,14 +13,12 @@ A row names its class as a text where the install path does without the module.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from skillwire import limits
-
-if TYPE_CHECKING:
-    from skillwire.model.ref import SkillRef
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.wire.exchange import Flow
+from skillwire.model.ref import SkillRef
+from skillwire.resolver.context import ResolveContext
+from skillwire.wire.exchange import Flow
 
 FOLDER: Final = "folder"
 GIT: Final = "git"

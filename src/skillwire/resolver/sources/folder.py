@@ -6,16 +6,13 @@ import os
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skillwire.errors import NotFoundError, SourceLocation
+from skillwire.model.install import LockedSkill
 from skillwire.model.ref import LOCAL, SkillRef
+from skillwire.resolver.context import ResolveContext
+from skillwire.resolver.sources import Lookup
 from skillwire.wire.exchange import Flow, work
-
-if TYPE_CHECKING:
-    from skillwire.model.install import LockedSkill
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.sources import Lookup
 
 
 class Folder:

@@ -26,7 +26,8 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from skillwire import limits
@@ -51,15 +52,11 @@ from skillwire.server.auth.access_token import (
 )
 from skillwire.server.auth.challenges import audiences_of
 from skillwire.server.auth.issuer import Driver, IssuerKeys, ask, fetch_metadata
+from skillwire.server.configuration import Credentials, Grants, OAuth2Settings
 from skillwire.server.problems import refused, unavailable
+from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import Flow, HttpRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from skillwire.server.configuration import Credentials, Grants, OAuth2Settings
-    from skillwire.trust.address import AddressPolicy
 
 _OK: Final = 200
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skillwire import limits
 from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.executors.python import PythonExecutor
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.lan.agent import AgentIdentity, LanAgent, load_agent_identity
@@ -18,21 +20,16 @@ from skillwire.adapters.lan.certificates import RenewalService
 from skillwire.adapters.lan.connection_secrets import SceneSecrets
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.model.skill import Skill
+from skillwire.ports import Executor
+from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server.components import Components, PublishedFunction
 from skillwire.server.dht import DhtService
 from skillwire.server.lan.health import HealthCheckLoop, HealthChecks, RunBlockers, SkillHealth
 from skillwire.server.lan.service import LanService, PeerWarnings
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skillwire.adapters.executors.secrets import Secrets
-    from skillwire.model.skill import Skill
-    from skillwire.ports import Executor
-    from skillwire.protocols.skill_discovery.messages import HealthStatus
-    from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.server.components import Components, PublishedFunction
 
 _LOG: Final = logging.getLogger("skillwire.lan")
 

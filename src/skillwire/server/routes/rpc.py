@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import structlog
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.bridges.listings import RPC_BINDING
@@ -28,6 +30,7 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.components import Interface, Protocol, Services
+from skillwire.server.context import RequestContext
 from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
 from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem
@@ -41,15 +44,7 @@ from skillwire.server.rpc_methods import (
     calls_of,
     is_lasting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from skillwire.server.context import RequestContext
-    from skillwire.server.runs import Runs
-
+from skillwire.server.runs import Runs
 
 BLOBS_PATH: Final = "/blobs"
 #: Our code → status. All other errors are the client's, or, as far as they are none, a failure of the server.

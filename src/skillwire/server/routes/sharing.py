@@ -7,8 +7,11 @@ hidden skill is answered as one that is not there. Browsers get a page at ``/ski
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillwire.bridges.listings import SHARING_BINDING
 from skillwire.errors import SkillwireError, UsageError
@@ -18,22 +21,14 @@ from skillwire.protocols.agent_skills.server import BlobResponse
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode_descriptor
-from skillwire.server.components import Interface, Protocol
-from skillwire.server.context import SiteUrlCache
+from skillwire.server.components import Interface, Protocol, Services, StaticView
+from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept, listed, reference
 from skillwire.server.problems import Problem
 from skillwire.server.responses import BlobSender
 from skillwire.server.revision import SiteUrlBody
 from skillwire.server.routing import Operation, Route
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from skillwire.server.components import Services, StaticView
-    from skillwire.server.context import RequestContext
 
 _PARAMETERS: Final = 16
 

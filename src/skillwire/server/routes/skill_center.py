@@ -8,14 +8,18 @@ with ``?type=`` is one of Skill Sharing, which asks its registries so (SSP §4.2
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
+from starlette.types import ASGIApp
 
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError, UsageError, ValidationError
 from skillwire.model.package import PackageName
+from skillwire.model.search import SearchPage
+from skillwire.model.skill import Skill
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import BlobResponse
 from skillwire.protocols.skill_discovery.center import (
@@ -28,12 +32,12 @@ from skillwire.protocols.skill_discovery.center import (
     center_skill,
 )
 from skillwire.registry.skill_center import CenterIndex
-from skillwire.server.components import Protocol
-from skillwire.server.context import SiteUrlCache
+from skillwire.server.components import Protocol, Services
+from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
 from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import BlobSender, json_response
-from skillwire.server.revision import SiteUrlBody
+from skillwire.server.revision import AccessView, IndexCache, SiteUrlBody
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routes.registry_requests import (
     ARCHIVES,
@@ -44,19 +48,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routes.sharing import SharingAnswers, SkillSharing
-from skillwire.server.routing import Answer, Operation, Route
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.types import ASGIApp
-
-    from skillwire.model.search import SearchPage
-    from skillwire.model.skill import Skill
-    from skillwire.server.components import Services
-    from skillwire.server.context import RequestContext
-    from skillwire.server.revision import AccessView, IndexCache
-    from skillwire.server.routing import Handler
+from skillwire.server.routing import Answer, Handler, Operation, Route
 
 _PAGED: Final = ("limit", "after")
 _ALIAS: Final = "/api/v1/skills"

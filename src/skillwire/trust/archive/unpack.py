@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from skillwire.errors import ConflictError, SourceLocation, StorageError
+from skillwire.model.skill import FileContent
 from skillwire.trust.archive.plan import ArchivePlan, plan_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from skillwire.model.skill import FileContent
 
 _STAGING_PREFIX: Final = ".skillwire-"
 

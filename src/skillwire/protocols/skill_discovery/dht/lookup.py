@@ -11,25 +11,30 @@ masks none. At the end some nodes are asked wherever they are: the bootstrap nod
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, Stored, may_name, read_host, write_host
+from skillwire.model.execution import Moment
+from skillwire.protocols.skill_discovery.dht.messages import (
+    Find,
+    Found,
+    Store,
+    Stored,
+    WireContact,
+    may_name,
+    read_host,
+    write_host,
+)
+from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
+from skillwire.protocols.skill_discovery.dht.records import RecordReader, SignedRecord, Stream
 from skillwire.protocols.skill_discovery.dht.storage import FULL, STORED
 from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.dht.messages import WireContact
-    from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
-    from skillwire.protocols.skill_discovery.dht.records import RecordReader, SignedRecord, Stream
 
 PATHS: Final = 3
 #: Nodes that gave all their records after which a walk needs no more.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -18,9 +18,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery.dht.records import Identifier
 from skillwire.trust.address import AddressScope, classify, read_address
-
-if TYPE_CHECKING:
-    from skillwire.wire.node import Peer
+from skillwire.wire.node import Peer
 
 VERSION: Final = b"\x01"
 #: The sender is not to be put into tables: it leaves soon, and stores nothing.

@@ -9,14 +9,18 @@ counts for several, and all unproven sources share a rate for these. Spec: SDP Â
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from random import Random
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, ValidationError
+from skillwire.model.dht import DhtOwn
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
@@ -27,6 +31,8 @@ from skillwire.protocols.skill_discovery.dht.records import (
     DhtOffer,
     JudgementCache,
     RecordReader,
+    SignedRecord,
+    Stream,
     check_offer,
     sign_record,
 )  # fmt: skip
@@ -34,18 +40,10 @@ from skillwire.protocols.skill_discovery.dht.requests import SourceRates
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.dht.storage import REFUSED, Offers, Own, Storage
 from skillwire.protocols.skill_discovery.dht.table import Contact
+from skillwire.protocols.skill_discovery.identity import Authority, Identity
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
 from skillwire.wire.node import Datagram, Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from random import Random
-
-    from skillwire.model.dht import DhtOwn
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.dht.records import SignedRecord, Stream
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity
 
 _DEFAULTS: Final = DhtSettings()
 #: Seconds between two lookups of the own id.

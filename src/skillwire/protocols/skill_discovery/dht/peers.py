@@ -11,11 +11,13 @@ while nodes leave; this also refreshes the table, which a revoked node leaves th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from random import Random
+from typing import Final, NamedTuple
 
 from skillwire import limits
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht import records
 from skillwire.protocols.skill_discovery.dht.messages import (
     CLIENT,
@@ -24,27 +26,19 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     Found,
     Hello,
     Welcome,
+    WireContact,
     hello_text,
     may_name,
     read_host,
     write_host,
 )  # fmt: skip
-from skillwire.protocols.skill_discovery.dht.requests import Requests
+from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, Slow
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
-from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from random import Random
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.dht.messages import WireContact
-    from skillwire.protocols.skill_discovery.dht.requests import Pending, Slow
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement
 
 #: Seconds between two tries of nodes that do not answer; between two checks of nodes that do, at most and at first.
 _RETRY: Final = 1.0

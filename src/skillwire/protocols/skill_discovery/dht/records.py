@@ -14,23 +14,20 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError, in_seconds
 from skillwire.model.digest import Digest
+from skillwire.model.execution import Moment
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.dht.keys import is_key_of
-from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.trust.ecdsa import public_key_of
-
-if TYPE_CHECKING:
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement
 
 #: Seconds that a record, and a tombstone, may last at most, and that a publisher's clock may be ahead of ours.
 LIFETIME: Final = 600.0

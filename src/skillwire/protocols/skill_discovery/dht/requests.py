@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final
 
 from skillwire import limits
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.messages import (
     ANSWERS,
     PUBLIC,
     THIS_MACHINE,
     TRANSACTION,
     TRANSACTION_BYTES,
+    Answer,
     Hello,
+    Request,
     encode,
     reach,
     write_host,
@@ -28,12 +32,6 @@ from skillwire.protocols.skill_discovery.dht.messages import (
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.wire.node import Datagram, Peer
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.dht.messages import Answer, Request
 
 #: Seconds until a request is sent again: to a node without a measured round trip at most, the least and the most.
 _UNKNOWN: Final = 0.4

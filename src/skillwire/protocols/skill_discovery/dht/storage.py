@@ -10,22 +10,19 @@ The skills that a node announces: when each is put again. Spec: SDP ยง6; specs ย
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from skillwire import limits
 from skillwire.model.dht import DhtOwn
+from skillwire.model.execution import Moment
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, Stream
+from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, Stream
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 
 #: The status words of STORED.
 STORED: Final = "stored"

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skillwire.protocols.skill_discovery.dht.messages import PUBLIC, WireContact, reach, write_host
 from skillwire.protocols.skill_discovery.limits import BoundedDict
-
-if TYPE_CHECKING:
-    from skillwire.wire.node import Peer
+from skillwire.wire.node import Peer
 
 _BITS: Final = 256
 _PER_SUBNET: Final = 2

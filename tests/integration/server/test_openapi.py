@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import brotli
-import jsonschema_rs
 import pytest
-import schemathesis
 from tests.support.eventually import eventually_async
 from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
 from tests.support.invoking import Caller, write_action
-from tests.support.openapi import document
+from tests.support.openapi import check_answer, check_openapi, document
 from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
@@ -245,8 +243,7 @@ def is_page(row):
 def fitting(value, schema):
     """Hold a value to a schema of the document, or to the one of this name."""
     node = {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else schema
-    whole = {**node, "components": document()["components"]}
-    jsonschema_rs.Draft202012Validator(whole).validate(value)
+    check_answer(value, node, document())
 
 
 async def test_methods_are_those_that_the_application_answers(client):
@@ -294,6 +291,6 @@ def _references(node):
 
 def test_the_document_is_openapi_and_holds_what_it_refers_to_and_nothing_more():
     whole = json.loads(json.dumps(document()))
-    schemathesis.openapi.from_dict(whole).validate()
+    check_openapi(whole)
     components = {f"#/components/{kind}/{name}" for kind, named in whole["components"].items() for name in named}
     assert set(_references(whole)) == components

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire import limits
-from skillwire.folder.publish import narrowest_access
-from skillwire.model.access import Access
+from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,

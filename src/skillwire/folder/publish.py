@@ -29,7 +29,7 @@ from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder, check_file
 from skillwire.folder.manifest import Input, load_action
 from skillwire.folder.pack import pack
 from skillwire.folder.rules import Findings
-from skillwire.model.access import Access
+from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PATTERN
 from skillwire.model.skill import SKILL_MD, Artifact, FileContent, Finding, Kind, SharedInput, Sharing, Skill, SkillFile
@@ -49,8 +49,6 @@ def packed_files(skill: Skill, artifact: bytes) -> list[bytes]:
 _FIELD: Final = "access"
 #: How alike a key must be to be taken for a mistyped ``access``, on the scale of :mod:`difflib`: "acess" is.
 _ALIKE: Final = 0.8
-#: From the widest to the narrowest.
-_ORDER: Final = (Access.PUBLIC, Access.RESTRICTED, Access.PRIVATE)
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -82,11 +80,6 @@ def check_publisher(publisher: str) -> str:
     if not _PUBLISHER.fullmatch(publisher):
         raise UsageError("PUBLISHER_FORM", f"not a publisher's name: {ascii(publisher)[:80]}")
     return publisher
-
-
-def narrowest_access(*accesses: Access) -> Access:
-    """Return the one of ``accesses`` that admits the fewest callers; public when there is none."""
-    return max(accesses, key=_ORDER.index, default=Access.PUBLIC)
 
 
 def decode_access(value: object) -> Access:

@@ -14,6 +14,15 @@ class Access(StrEnum):
     PRIVATE = "private"
 
 
+#: From the widest to the narrowest.
+_ORDER: Final = tuple(Access)
+
+
+def narrowest_access(*accesses: Access) -> Access:
+    """Return the one of ``accesses`` that admits the fewest callers; public when there is none."""
+    return max(accesses, key=_ORDER.index, default=Access.PUBLIC)
+
+
 #: The grant of all skills.
 EVERY_SKILL: Final = "*"
 #: The scope for seeing and ending every execution, and working on every task.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from skillwire.model.access import EVERY_SKILL, Access
+from skillwire.model.access import EVERY_SKILL, Access, narrowest_access
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Skill, is_skill_name
 
@@ -147,6 +147,14 @@ class PackageVersion(NamedTuple):
     def version(self) -> str:
         """Of Semantic Versioning."""
         return self.skill.version
+
+    def follow(self, package: Package | None) -> Package:
+        """Return the package once it has this version as well; one without others is new."""
+        if package is None:
+            return Package(self.package, self.published, self.skill.access, latest=self.version)
+        versions = [(version, Status.ACTIVE) for version in (package.latest, self.version) if version]
+        access = narrowest_access(package.access, self.skill.access)
+        return package._replace(access=access, latest=latest_version(versions))
 
 
 class Rights(NamedTuple):

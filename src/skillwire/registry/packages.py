@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError
-from skillwire.folder.publish import PreparedSkill, narrowest_access
 from skillwire.model.access import EVERY_SKILL, Access, Principal
 from skillwire.model.package import (
     CLOSED,
@@ -27,7 +26,6 @@ from skillwire.model.package import (
     Status,
     is_account,
     is_namespace,
-    latest_version,
     read_package_name,
 )
 from skillwire.model.requirement import parse_requirement, required_packages
@@ -37,6 +35,7 @@ from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.ports import PackageStore
 
@@ -210,14 +209,14 @@ class Registry:
             raise _package_full(one)
         if how == "created":
             self.changed()
-            return PublishedVersion(one, how, _with_version(package, one))
+            return PublishedVersion(one, how, one.follow(package))
         stored = await self.store.version(one.package, skill.version)
-        return PublishedVersion(stored or one, how, await self.store.package(one.package) or _with_version(None, one))
+        return PublishedVersion(stored or one, how, await self.store.package(one.package) or one.follow(None))
 
     async def _foresee(self, one: PackageVersion, package: Package | None) -> PublishedVersion:
         """Return what publishing ``one`` would come to now. Raises ConflictError."""
         if package is None:
-            return PublishedVersion(one, "checked", _with_version(None, one))
+            return PublishedVersion(one, "checked", one.follow(None))
         if package.state.status in CLOSED or package.renamed_to:
             raise _package_closed(one)
         stored = await self.store.version(one.package, one.version)
@@ -225,7 +224,7 @@ class Registry:
             raise _version_exists(one)
         if stored is None and not await self.store.fits(one):
             raise _package_full(one)
-        return PublishedVersion(stored or one, "checked", _with_version(package, one))
+        return PublishedVersion(stored or one, "checked", one.follow(package))
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
         """Return what a skill requires of packages of this registry and ``principal`` finds no version for."""
@@ -543,14 +542,6 @@ def _package_full(one: PackageVersion) -> ConflictError:
 
 def _no_namespace(name: str) -> NotFoundError:
     return NotFoundError("NAMESPACE_NOT_FOUND", f"there is no namespace {ascii(name)[:80]}")
-
-
-def _with_version(package: Package | None, one: PackageVersion) -> Package:
-    if package is None:
-        return Package(one.package, one.published, one.skill.access, latest=one.version)
-    versions = [(version, Status.ACTIVE) for version in (package.latest, one.version) if version]
-    access = narrowest_access(package.access, one.skill.access)
-    return package._replace(access=access, latest=latest_version(versions))
 
 
 def _package_closed(one: PackageVersion) -> ConflictError:

@@ -36,8 +36,8 @@ from skillwire.adapters.files.loading import (
 from skillwire.errors import NotFoundError
 from skillwire.folder.files import find_folder_names, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
-from skillwire.folder.publish import InvalidFolder, narrowest_access, packed_files
-from skillwire.model.access import ANONYMOUS, Access
+from skillwire.folder.publish import InvalidFolder, packed_files
+from skillwire.model.access import ANONYMOUS, Access, narrowest_access
 from skillwire.model.catalog import Catalog
 from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill

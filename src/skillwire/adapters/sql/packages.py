@@ -14,9 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Store, reads, writes
+from skillwire.adapters.sql.connection import Store, looks_up, reads, writes
 from skillwire.errors import StorageError
-from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -55,7 +54,10 @@ if TYPE_CHECKING:
 _ACCOUNT: Final = "name, created, is_operator, issuer, subject"
 _NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
 _PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
-_OF_PACKAGES: Final = ", ".join(f"packages.{column}" for column in _PACKAGE.split(", "))
+_OF_PACKAGES, _OF_NAMESPACES = (
+    ", ".join(f"{table}.{column}" for column in columns.split(", "))
+    for table, columns in (("packages", _PACKAGE), ("namespaces", _NAMESPACE))
+)
 _VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
 #: The columns of an audit entry.
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
@@ -63,6 +65,10 @@ ENTRY: Final = "number, at, account, action, target, details, address, request, 
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 #: The number of the row of a package, by its name.
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
+#: How many bytes the versions of a package hold.
+_HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
+#: The last audit entry, if there is one.
+_LAST: Final = "SELECT number AS last, digest FROM audit ORDER BY number DESC LIMIT 1"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
@@ -71,6 +77,8 @@ _LOOKED_UP: Final = {
     True: "packages WHERE",
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
 }
+#: Where the columns of a namespace end that stand behind one other.
+_NAMESPACE_END: Final = 7
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 _ACCESS: Final = {access.value: access for access in Access}
 #: States of a package in which no version is served.
@@ -120,7 +128,7 @@ class SqlPackages(Store):
         await _record(connection, change)
         return True
 
-    @reads
+    @looks_up
     async def account(self, connection: Connection, name: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
         return _read_account(await connection.row(query, (name,)))
@@ -142,7 +150,7 @@ class SqlPackages(Store):
         await _record(connection, change)
         return True
 
-    @reads
+    @looks_up
     async def namespace(self, connection: Connection, name: str) -> Namespace | None:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
         row = await connection.row(query, (name,))
@@ -206,19 +214,21 @@ class SqlPackages(Store):
     async def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
         return await _roles(connection, account)
 
-    @reads
+    @looks_up
     async def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
+        present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         query = (
-            f"SELECT {_NAMESPACE} FROM namespaces WHERE renamed_to = '' "
-            "AND name = coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
+            f"SELECT role, {_OF_NAMESPACES}, {_OF_PACKAGES} FROM namespaces "
+            "LEFT JOIN members ON members.namespace = namespaces.name AND account = ?2 "
+            "LEFT JOIN packages ON packages.namespace = namespaces.name AND packages.name = ?3 "
+            f"WHERE namespaces.renamed_to = '' AND namespaces.name = {present}"
         )
-        row = await connection.row(query, (name.namespace,))
+        row = await connection.row(query, (name.namespace, account, name.name))
         if row is None:
             return Standing(None)
-        query = "SELECT role FROM members WHERE namespace = ? AND account = ?"
-        role = await connection.row(query, (row[0], account))
-        found = await _find(connection, PackageName(row[0], name.name))
-        return Standing(_read_namespace(row), Role(role[0]) if role else None, found[1] if found else None)
+        role, namespace, package = row[0], row[1:_NAMESPACE_END], row[_NAMESPACE_END:]
+        found = None if package[0] is None else _read_package(package)
+        return Standing(_read_namespace(namespace), Role(role) if role else None, found)
 
     @reads
     async def named(self, connection: Connection, account: str) -> int:
@@ -235,31 +245,36 @@ class SqlPackages(Store):
     async def _publish(
         self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
     ) -> Published:
-        skill = version.skill
+        skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), _raw(skill.artifact.digest)
-        found = await _find(connection, version.package)
-        renamed = "SELECT 1 FROM namespaces WHERE name = ? AND renamed_to != ''"
-        if await connection.row(renamed, (skill.publisher,)):
+        query = (
+            f"SELECT coalesce(namespaces.renamed_to, ''), versions.artifact, {_HELD}, last, audit.digest, "
+            f"{_OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
+            "LEFT JOIN packages ON packages.namespace = ?1 AND packages.name = ?2 "
+            f"LEFT JOIN versions ON package = number AND version = ?3 LEFT JOIN ({_LAST}) AS audit ON TRUE"
+        )
+        is_renamed, same, held, last, previous, *row = await connection.row(query, (*name, version.version))
+        package = None if row[0] is None else _read_package(row)
+        if is_renamed or (package and (package.state.status in CLOSED or package.renamed_to)):
             return "closed"
-        if found is None:
-            values = f"(?, ?, ?, ?, ?, '', '', '', '', {_NEXT_CHANGE})"
-            statement = f"INSERT INTO packages ({_PACKAGE}, changed) VALUES {values} RETURNING number"
-            row = (skill.publisher, skill.name, change.at, skill.access.value, Status.ACTIVE.value)
-            number = await connection.value(statement, row)
-        else:
-            number, package = found
-            query = "SELECT artifact FROM versions WHERE package = ? AND version = ?"
-            same = await connection.row(query, (number, version.version))
-            if package.state.status in CLOSED or package.renamed_to:
-                return "closed"
-            if same is not None:
-                return "repeated" if same[0] == digest else "conflict"
-            if not await _fits(connection, version.package, packed):
-                return "full"
-            access = narrowest_access(package.access, skill.access)
-            await connection.run("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
+        if same is not None:
+            return "repeated" if same == digest else "conflict"
+        if not _fits(held, packed):
+            return "full"
         if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
+        after = version.follow(package)
+        # It owns its name at the root unless it is private, or another one was given that name before.
+        owns = f"?4 != '{Access.PRIVATE.value}' AND NOT EXISTS (SELECT 1 FROM packages WHERE name = ?2 AND owns_name)"
+        kept = "owns_name = packages.owns_name OR excluded.owns_name"
+        taken = ", ".join(f"{column} = excluded.{column}" for column in ("access", "latest", "changed"))
+        statement = (
+            f"INSERT INTO packages ({_PACKAGE}, owns_name, changed) "
+            f"VALUES (?1, ?2, ?3, ?4, ?5, '', '', ?6, '', {owns}, {_NEXT_CHANGE}) "
+            f"ON CONFLICT (namespace, name) DO UPDATE SET {kept}, {taken} RETURNING number"
+        )
+        values = (*name, change.at, after.access.value, Status.ACTIVE.value, after.latest)
+        number = await connection.value(statement, values)
         statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         await connection.run(statement, (digest, content, skill.artifact.size))
         columns = f"package, version, artifact, {_VERSION}"
@@ -276,16 +291,15 @@ class SqlPackages(Store):
         await connection.run_many(
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
-        await _own_name(connection, version.package)
-        await _set_latest(connection, number)
-        await _record(connection, change)
+        await _append(connection, change, last, previous)
         return "created"
 
     @reads
     async def fits(self, connection: Connection, version: PackageVersion) -> bool:
-        return await _fits(connection, version.package, pack_skill(version.skill))
+        query = f"SELECT {_HELD} FROM packages WHERE namespace = ? AND name = ?"
+        return _fits(await connection.value(query, version.package), pack_skill(version.skill))
 
-    @reads
+    @looks_up
     async def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
         found = await _find(connection, name, with_private=with_private)
         return None if found is None else found[1]
@@ -363,14 +377,21 @@ class SqlPackages(Store):
         query = f"SELECT account FROM readers WHERE package = {_NUMBER} ORDER BY account"
         return [account for (account,) in await connection.rows(query, name)]
 
-    @reads
+    @looks_up
     async def rights(self, connection: Connection, account: str) -> Rights:
-        row = await connection.row(f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?", (account,))
-        query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
-        shared = sorted(PackageName(*row) for row in await connection.rows(query, (account,)))
-        return Rights(_read_account(row), await _roles(connection, account), shared)
+        query = (
+            f"SELECT {_ACCOUNT}, namespace, role, package "
+            "FROM (SELECT 1) AS one LEFT JOIN accounts ON name = ?1 LEFT JOIN ("
+            "SELECT namespace, role, '' AS package FROM members WHERE account = ?1 UNION ALL "
+            "SELECT packages.namespace, '', packages.name FROM readers JOIN packages ON number = package "
+            "WHERE account = ?1) AS readable ON TRUE ORDER BY namespace, package"
+        )
+        rows = await connection.rows(query, (account,))
+        roles = {namespace: Role(role) for *_, namespace, role, _ in rows if role}
+        shared = [PackageName(namespace, package) for *_, namespace, _, package in rows if package]
+        return Rights(_read_account(rows[0][:-3]), roles, shared)
 
-    @reads
+    @looks_up
     async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
         query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
         row = await connection.row(query, (*name, version))
@@ -469,7 +490,7 @@ class SqlPackages(Store):
             found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
         return ChangedPackages(ChangeCursor(change, *last), tuple(found), is_anew)
 
-    @reads
+    @looks_up
     async def revision(self, connection: Connection) -> int:
         return int(await connection.value("SELECT coalesce(max(changed), 0) FROM packages"))
 
@@ -541,9 +562,8 @@ async def _find(connection: Connection, name: PackageName, *, with_private: bool
     return None if row is None else (row[0], _read_package(row[1:]))
 
 
-async def _fits(connection: Connection, name: PackageName, packed: bytes) -> bool:
-    query = f"SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = {_NUMBER}"
-    (held,) = await connection.row(query, name)
+def _fits(held: Any, packed: bytes) -> bool:
+    """Return whether there is room for a version in a package that holds so many bytes; always for the first one."""
     return not held or int(held) + len(packed) <= limits.REGISTRY_PACKAGE_BYTES
 
 
@@ -579,15 +599,18 @@ async def _insert_namespace(connection: Connection, namespace: Namespace) -> boo
 
 async def _record(connection: Connection, change: Change) -> None:
     """Append the audit entry of a change."""
-    last = await connection.row("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1")
-    number, previous = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
-    details = json.dumps(change.details, sort_keys=True)
-    row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change), change.namespace)
+    await _append(connection, change, *(await connection.row(_LAST) or (None, None)))
+
+
+async def _append(connection: Connection, change: Change, last: int | None, previous: str | None) -> None:
+    number = (last or 0) + 1
+    details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
+    row = (number, *change[:4], details, *change[5:], digest, change.namespace)
     await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _read_account(row: tuple[Any, ...] | None) -> Account | None:
-    return None if row is None else Account(row[0], row[1], bool(row[2]), *row[3:])
+    return None if row is None or row[0] is None else Account(row[0], row[1], bool(row[2]), *row[3:])
 
 
 def _read_namespace(row: Sequence[Any]) -> Namespace:

@@ -231,12 +231,16 @@ class CatalogService:
         if thread is not None:
             thread.join()
 
-    def _restore_blob(self, digest: Digest) -> None:
+    def _restore_blob(self, digest: Digest) -> bytes | None:
+        content = self.folders.make_blob(digest)
+        if content is not None:
+            return content
         if digest not in self._lost:
             self._lost.add(digest)
             self.lost_blobs += 1
             self._log.warning("a blob is damaged or missing, and is made again", blob=str(digest))
         self.look_again()
+        return None
 
     def look_again(self) -> None:
         """Have every folder checked soon, its bytes in the store included."""

@@ -238,12 +238,13 @@ class FileBlobWriting:
 class FileBlobs:
     """A :class:`~skillwire.ports.BlobStore` in ``directory``; a ``durable`` one syncs each blob to the disk.
 
-    ``on_lost`` is called with the digest of each blob that was to be read and is absent or damaged.
+    ``on_lost`` is called with the digest of each blob that was to be read and is absent or damaged, and returns its
+    bytes where they can be made again.
     """
 
     def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self.directory = directory
-        self.on_lost: Callable[[Digest], object] = lambda _: None
+        self.on_lost: Callable[[Digest], bytes | None] = lambda _: None
         self._durable = durable
         self._lock: int | None = None
         self._verified: dict[Digest, tuple[int, int, int]] = {}  # inode, time and size of the file that was hashed
@@ -259,16 +260,12 @@ class FileBlobs:
         return digest
 
     def read(self, digest: Digest) -> bytes | None:
-        """Return the bytes, or None when they are absent or do not match their digest."""
+        """Return the bytes, or None when they are absent or do not match their digest, and cannot be made again."""
         try:
             content = self._place(digest).read_bytes()
-        except OSError:  # absent or unreadable: the caller makes it again
-            self.on_lost(digest)
-            return None
-        if Digest.of(content) != digest:
-            self._remove_damaged(digest)
-            return None
-        return content
+        except OSError:  # absent or unreadable
+            return self.on_lost(digest)
+        return content if Digest.of(content) == digest else self._remove_damaged(digest)
 
     def has(self, digest: Digest, size: int) -> bool:
         """Whether the bytes are there, judged by their size."""
@@ -348,9 +345,9 @@ class FileBlobs:
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         return removed
 
-    def _remove_damaged(self, digest: Digest) -> None:
+    def _remove_damaged(self, digest: Digest) -> bytes | None:
         self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
-        self.on_lost(digest)
+        return self.on_lost(digest)
 
     def _place(self, digest: Digest) -> Path:
         return Path(self._name(digest))

@@ -39,16 +39,17 @@ from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, packed_files
 from skillwire.model.access import ANONYMOUS, Access, narrowest_access
 from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
 from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
+from skillwire.trust.archive import read_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.digest import Digest
     from skillwire.model.package import ChangedPackage
     from skillwire.model.skill import Finding, Skill
     from skillwire.ports import BlobStore, PackageStore
@@ -64,7 +65,8 @@ class PackageFeed:
     """The packages of a registry, as the thread that follows folders reads them; ``wait`` runs a coroutine to its end.
 
     ``cursor`` is how far it has read. The bytes that are served are derived: an artifact in the package store has them
-    all, so those of a package are written when it is published here, and again when they are lost.
+    all. So those of a package are written when they are read for the first time; a worker, which is another process,
+    reads those of an action, which are written before it is published here.
     """
 
     def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
@@ -105,6 +107,16 @@ class PackageFeed:
     def write_blobs(self, skills: Iterable[Skill]) -> None:
         """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""
         self._wait(self._write_blobs(skills))
+
+    def make_blob(self, digest: Digest, artifact: Digest) -> bytes | None:
+        """Return a file of an artifact, or the artifact itself, and put it into the blob store; None without it."""
+        content: bytes | None = self._wait(self._store.artifact(artifact))
+        if content is not None and artifact != digest:
+            files = (bytes(file.content) for file in read_archive(content).files)
+            content = next((one for one in files if Digest.of(one) == digest), None)
+        if content is not None:
+            self._blobs.put(content)
+        return content
 
     async def _write_blobs(self, skills: Iterable[Skill]) -> None:
         for skill in skills:
@@ -228,8 +240,17 @@ class PublishedFolders:
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""
         for folder, state in self._states.items():
-            if state.packed is not None and not self._has_blobs(state.packed):
+            if state.packed is not None and not self._has_blobs(state.packed, is_package=folder.startswith(_PACKAGE)):
                 self._states[folder] = state._replace(signature="")
+
+    def make_blob(self, digest: Digest) -> bytes | None:
+        """Return bytes that a package is served with, and put them into the blob store; None for other bytes."""
+        if self.packages is None:
+            return None
+        raw, states = bytes.fromhex(digest.hex), list(self._states.items())  # other threads change them
+        of_packages = (state.packed for key, state in states if state.packed and key.startswith(_PACKAGE))
+        packed = next((one for one in of_packages if raw in one), None)  # 20 ms for 50,000 packages, once for each file
+        return self.packages.make_blob(digest, read_summary(packed).artifact.digest if packed else digest)
 
     def all_skills(self) -> PackedSkills:
         """Return every skill that is published, by name, sorted."""
@@ -290,7 +311,7 @@ class PublishedFolders:
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
     def _follow_packages(self) -> None:
-        """Take what changed in the registry, and write the bytes of packages that are not in the blob store."""
+        """Take what changed in the registry, and write the bytes of actions that are not in the blob store."""
         if self.packages is None:
             return
         changed = self.packages.changes()
@@ -304,7 +325,7 @@ class PublishedFolders:
             before = self._states.pop(key, None)
             owned = self._owned.pop(one.number, None)
             if packed is not None:
-                good = self._good(_PACKAGE if self._has_blobs(packed) else "", packed)
+                good = self._good(_PACKAGE if self._has_blobs(packed, is_package=True) else "", packed)
                 self._states[key] = good._replace(owns_name=one.owns_name)
             elif one.owns_name:
                 self._owned[one.number] = name
@@ -372,8 +393,11 @@ class PublishedFolders:
         self._known = [name for name, _, is_known, _ in chosen if is_known]
         self._public = [name for name, _, _, is_public in chosen if is_public]
 
-    def _has_blobs(self, packed: bytes) -> bool:
-        return all(self._blobs.has(digest, size) for digest, size in read_summary(packed).blobs())
+    def _has_blobs(self, packed: bytes, *, is_package: bool = False) -> bool:
+        """Whether the bytes of a skill are there, or are made when they are read."""
+        summary = read_summary(packed)
+        is_lazy = is_package and summary.kind != "action"
+        return is_lazy or all(self._blobs.has(digest, size) for digest, size in summary.blobs())
 
 
 def _namespaced(packed: bytes) -> tuple[str, bytes]:

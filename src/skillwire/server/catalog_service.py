@@ -325,6 +325,8 @@ class CatalogService:
                 self._wait()
                 self._again.set()
             if not self._again.is_set():  # else after the next refresh
+                if self.current is not None and not self.current.prepared:
+                    self.current = replace(self.current, prepared=make_indexes(self.current.site))
                 self.on_idle()
         self._save()
 
@@ -410,7 +412,11 @@ class CatalogService:
         self._known, self._reported = listed.known, reported
         newly_listed = listed.usable.changes_since(self._listed)
         self._listed = listed.usable
-        before = self.current.prepared if self.current is not None and len(skills) >= _MANY else None
+        before = None
+        if self.current is not None and len(skills) >= _MANY:
+            before = self.current.prepared
+        elif self.current is not None and self._again.is_set():  # more changes have come: made on request until then
+            before = {}
         revision = make_revision(
             Catalog(self._number, everything),
             Catalog(self._public_number, known),
@@ -428,7 +434,7 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
-        if revision.prepared is before:
+        if before and revision.prepared is before:
             self.current = replace(revision, prepared=make_indexes(revision.site))
         self._all = everything
         logged, news = (everything, whole) if self._logs_all else (skills, changes)

@@ -70,7 +70,7 @@ class Database(Protocol):
     async def read(self, call: Callable[[Connection], Awaitable[T]], *, is_short: bool = False) -> T:
         """Return what ``call`` returns; its queries see one moment. It may be called twice.
 
-        A read that ``is_short`` finds a few rows by their keys.
+        A read that ``is_short`` is one query, which finds a few rows by their keys.
         """
 
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
@@ -134,7 +134,7 @@ def reads(
 def looks_up(
     method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method read a few rows by their keys, which takes less time than another thread to begin."""
+    """Let a store's method ask one query that finds a few rows by their keys: no thread is worth beginning for it."""
 
     @wraps(method)
     async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -125,6 +125,9 @@ class AsyncDatabase:
 
     async def read(self, call: Callable[[Connection], Awaitable[T]], *, is_short: bool = False) -> T:
         """Return what ``call`` returns, done in a thread unless it ``is_short``; its queries see one moment."""
+        if is_short and self.database.is_open():
+            with self.database.reading() as connection:
+                return finish(call(SqliteConnection(self.database, connection)))
 
         def read() -> T:
             with self.database.reading() as connection:
@@ -134,7 +137,7 @@ class AsyncDatabase:
                 finally:
                     connection.execute("ROLLBACK")
 
-        return read() if is_short and self.database.is_open() else await asyncio.to_thread(read)
+        return await asyncio.to_thread(read)
 
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:  # noqa: ARG002  # all have one
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""

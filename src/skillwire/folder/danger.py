@@ -119,6 +119,10 @@ _ADDRESSED: Final = (
 )
 #: Other bytes become a character that is neither a letter nor a space.
 _ASCII: Final = bytes([*range(128), *b"\x1a" * 128])
+#: The characters of the literals, as capitals too, in lower case; in random bytes every fourth is one.
+_LITERAL: Final = "".join({character for _, _, groups, _ in _PATTERNS for one in groups for character in "".join(one)})
+_LOWERED: Final = bytes(range(256)).lower()
+_OTHERS: Final = bytes(set(range(256)).difference((_LITERAL + _LITERAL.upper()).encode()))
 MOST: Final = 20
 _MOST_COMMENTS: Final = 200
 
@@ -133,11 +137,11 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
         parts = [(0, data[: limits.MIB]), (data.count(b"\n", 0, -limits.MIB), data[-limits.MIB :])]
     for lines, part in parts:
         try:
-            text = part.decode()
+            text, likely = part.decode(), None
         except UnicodeDecodeError:  # all patterns are ASCII, and text of one byte a character is searched fastest
-            text = part.translate(_ASCII).decode()
+            text, likely = part.translate(_ASCII).decode(), part.translate(_LOWERED, _OTHERS).decode()
         text = text.replace("\0", "")
-        for danger in find_dangers(path, text):
+        for danger in find_dangers(path, text, likely):
             place = place_of_range(text, danger.start, danger.end, source)
             place = place._replace(line=(place.line or 1) + lines)
             yield FoundDanger(danger.code, danger.message, place, text[danger.start : danger.end])
@@ -146,11 +150,14 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
         yield FoundDanger("FILE_UNSEARCHED", message, SourceLocation(source), "")
 
 
-def find_dangers(path: str, text: str) -> Iterator[Danger]:
-    """Yield the dangers in the text of a file; of one pattern at most ``MOST``."""
+def find_dangers(path: str, text: str, likely: str | None = None) -> Iterator[Danger]:
+    """Yield the dangers in the text of a file; of one pattern at most ``MOST``.
+
+    ``likely`` is a shorter text with every literal that is in the text in lower case, and maybe others.
+    """
     lowered = text.lower()
     for number, (code, message, groups, _) in enumerate(_PATTERNS):
-        if all(any(literal in lowered for literal in literals) for literals in groups):
+        if _occur(groups, lowered if likely is None else likely) and (likely is None or _occur(groups, lowered)):
             for found in islice(_compiled(number).finditer(text), MOST):
                 yield Danger(code, message, *found.span())
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):
@@ -158,6 +165,10 @@ def find_dangers(path: str, text: str) -> Iterator[Danger]:
         for found in islice(comment.finditer(text), _MOST_COMMENTS):
             if addressed.search(found[0]):
                 yield Danger("COMMENT_INSTRUCTION", "a comment speaks to an agent", *found.span())
+
+
+def _occur(groups: tuple[tuple[str, ...], ...], text: str) -> bool:
+    return all(any(literal in text for literal in literals) for literals in groups)
 
 
 @cache

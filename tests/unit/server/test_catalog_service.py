@@ -103,6 +103,14 @@ def test_many_skills_are_served_before_their_indexes_are_made(published, monkeyp
     assert [entry["name"] for entry in json.loads(found.body)["skills"]] == ["one", "two"]
 
 
+def test_indexes_are_made_when_no_further_change_is_known(published):
+    write_skill(published.skills, "one")
+    published.look()
+    write_skill(published.skills, "two")
+    published.publication.follow_packages()
+    assert published.look().prepared == {}
+
+
 def test_nothing_new_makes_no_revision_and_loads_nothing(published, settle):
     folder = write_skill(published.skills, "one")
     settle(folder)

@@ -219,6 +219,9 @@ def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(blobs_fi
     blobs_file_blobs.put(b"content")
     assert blobs_file_blobs.path(digest).read_bytes() == b"content"
     assert lost == [digest]
+    blobs_file_blobs.on_lost = lambda _: b"content"
+    blobs_file_blobs.remove(digest)
+    assert blobs_file_blobs.read(digest) == b"content"
 
 
 def test_a_file_is_hashed_once_and_again_when_it_changed_or_was_forgotten(blobs_file_blobs, monkeypatch):

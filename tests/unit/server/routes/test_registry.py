@@ -1,6 +1,7 @@
 """The registry's own API: each route, who may use it, and what it answers."""
 
 import asyncio
+import hashlib
 import uuid
 from typing import Any
 
@@ -453,12 +454,34 @@ class TestAnswers:
         for path in ("", "/namespaces", "/setup"):
             assert (await site.get(f"/api/registry{path}")).status == 404
 
-    async def test_lost_bytes_are_made_again_from_the_artifact(self, site, tmp_path):
-        made = (await site.publish("ann", skill_archive(a_txt="x"))).json()
-        digest = made["digest"].removeprefix("sha256:")
+    async def test_bytes_are_made_from_the_artifact_when_they_are_read_or_were_lost(self, site, tmp_path):
+        files = skill_files(a_txt="x")
+        made = (await site.publish("ann", tar_gz(files))).json()
+        digests = [made["digest"].removeprefix("sha256:"), hashlib.sha256(files["SKILL.md"].encode()).hexdigest()]
         site.look()
-        (tmp_path / "blobs" / digest[:2] / digest[2:]).unlink()
-        assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
+        blobs = [tmp_path / "blobs" / digest[:2] / digest[2:] for digest in digests]
+        assert not any(blob.exists() for blob in blobs)
+        artifact = f"/.well-known/agent-skills/sha256/{digests[0]}.tar.gz"
+        download = "/api/registry/packages/ann/notes/1.0.0/download"
+        for path in (artifact, "/.well-known/agent-skills/notes/SKILL.md", download):
+            assert (await site.get(path)).status == 200
+            for blob in blobs:
+                blob.write_bytes(b"damaged")
+            assert (await site.get(path)).status == 200
+            for blob in blobs:
+                blob.unlink(missing_ok=True)
+        await site.publish("ann", skill_archive("notes", "1.1.0"))
+        site.look()
+        assert (await site.get(artifact)).status == 200, "who has the index of a moment ago fetches what it names"
+
+    async def test_the_files_of_an_action_are_there_before_it_is_listed(self, site, tmp_path):
+        """A worker, which is another process, makes nothing again."""
+        code = "def main(inputs):\n    return 1\n"
+        manifest = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+        assert (await site.publish("ann", tar_gz(skill_files(skill_toml=manifest, main_py=code)))).status == 201
+        site.look()
+        digest = hashlib.sha256(code.encode()).hexdigest()
+        assert (tmp_path / "blobs" / digest[:2] / digest[2:]).exists()
 
 
 async def test_answers_fit_the_description_of_the_api(site):

@@ -134,7 +134,7 @@ def reads(
 def looks_up(
     method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method ask one query that finds a few rows by their keys: no thread is worth beginning for it."""
+    """Let a store's method ask one query that finds a few rows by their keys, which takes less time than a thread."""
 
     @wraps(method)
     async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -70,8 +70,7 @@ class ReadinessCheck:
                 async with asyncio.timeout(limits.READINESS_SECONDS):
                     self.obstacle = await self.store.find_obstacle()
                     if self._revision is not None:
-                        reached = self._reached()  # before the question, so that a usual change in between is no loss
-                        self._compare(reached, await self._revision())
+                        self._compare(self._reached(), await self._revision())
             except (StorageError, TimeoutError) as error:
                 self.obstacle = error.message if isinstance(error, StorageError) else "the database does not answer"
             self._looked = self._clock()
@@ -79,6 +78,6 @@ class ReadinessCheck:
     def _compare(self, reached: int, revision: int) -> None:
         """Note how far the server is behind ``revision``, and since when it has been behind what was known then."""
         now = self._clock()
-        if reached >= self._target:
+        if reached >= min(self._target, revision):  # a database that went back has less than what was known
             self._target, self._since = revision, now
         self.lag = Lag(max(0, revision - reached), now - self._since if reached < self._target else 0.0)

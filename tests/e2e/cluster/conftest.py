@@ -87,15 +87,11 @@ class Cluster:
     @contextmanager
     def stopped_database(self) -> Iterator[None]:
         """Stop every process of the database, which says nothing then and keeps its connections."""
-        server = self.database.process.pid
-        numbers = [server, *map(int, Path(f"/proc/{server}/task/{server}/children").read_text().split())]
-        for number in numbers:
-            os.kill(number, signal.SIGSTOP)
+        self.database.kill(signal.SIGSTOP)
         try:
             yield
         finally:
-            for number in numbers:
-                os.kill(number, signal.SIGCONT)
+            self.database.kill(signal.SIGCONT)
 
     def publish(self, server: ServeProcess, name: str, version: str = "1.0.0", text: str = "Do it.\n") -> Any:
         """Publish a skill at a server; return the answer."""

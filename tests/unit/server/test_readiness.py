@@ -59,6 +59,15 @@ async def test_the_lag_is_how_long_the_oldest_change_has_not_been_served():
     assert not world.check.is_stale
 
 
+async def test_a_database_that_went_back_makes_no_lag():
+    world = World()
+    await world.look(reached=4, revision=9)
+    for _ in range(5):
+        assert await world.look(reached=9, revision=5) == Lag(0, 0.0)  # what it lost is still served
+        assert await world.look(reached=5, revision=5) == Lag(0, 0.0)
+    assert await world.look(reached=5, revision=7) == Lag(2, 0.0)
+
+
 @pytest.mark.parametrize(
     ("found", "told"),
     [

@@ -160,6 +160,17 @@ async def test_statistics_of_sixteen_writers_miss_none_and_count_none_twice(serv
     assert (seen, outcomes) == (16 * 12 * 4, 16 * 12 * 4)
 
 
+async def test_statistics_go_on_when_the_database_is_behind_those_who_read_them(servers):
+    """As when a standby that lacked transactions became the primary: their numbers come again."""
+    ledger = servers(1)[0][1]
+    lost = StatisticsCursor(BEGIN - 1, place=2**40, ended=7, accepted=2**40)
+    cursor = (await ledger.statistics(lost, NOW.wall + 1, 9)).cursor
+    await ledger.accept_all([NewExecution(execution := make_execution(BEGIN))])
+    await ledger.cancel(execution.execution_id, "anna", NOW)
+    found = await ledger.statistics(cursor, NOW.wall + 1, 9)
+    assert (found.accepted, [one.outcome for one in found.ended]) == (1, ["cancelled"])
+
+
 async def test_of_servers_that_want_to_lead_at_once_one_does(servers):
     leases = [SqlLeases(database) for database, _ in servers(8)]
     for turn in range(5):

@@ -68,9 +68,10 @@ _POLL_SHARE: Final = 0.1
 #: So many skills are served before their indexes are compressed.
 _MANY: Final = 2_000
 #: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
-#: pushes share a revision, and one of 50,000 skills takes 2 s.
+#: pushes share a revision, and one of 50,000 skills takes 2 s. The first one, which writes all files, may take minutes.
 _PUSH_PAUSES: Final = 9
 _PUSH_PAUSE: Final = 1.0
+_LONGEST_PUSH_PAUSE: Final = 10.0
 
 
 class Watch(NamedTuple):
@@ -139,7 +140,7 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
         now = time.monotonic()
         until = now + max(poll, (now - started) / _POLL_SHARE)
         took = now - started
-        stop.wait(min(took * _PUSH_PAUSES, max(_PUSH_PAUSE, took * 2)))
+        stop.wait(min(took * _PUSH_PAUSES, max(_PUSH_PAUSE, took * 2), _LONGEST_PUSH_PAUSE))
         while now < until and not stop.is_set() and not again.wait(min(until - now, _TICK_MS / 1000)):
             now = time.monotonic()
         again.clear()

@@ -5,7 +5,9 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.access import Principal
 from skillwire.model.search import SearchQuery
+from skillwire.server import catalog_service
 from skillwire.server.revision import Revision, make_access_view
 
 
@@ -497,3 +500,17 @@ def test_a_search_index_that_fails_is_made_anew(published, monkeypatch):
     revision = published.look()
     assert published.names == ["one", "two"]
     assert sorted(revision.search.search(SearchQuery("useful")).names) == ["one", "two"]
+
+
+@pytest.mark.parametrize(("took", "waited"), [(0.1, 0.9), (0.4, 1.0), (3.0, 6.0), (700.0, 10.0)])
+def test_the_next_push_waits_longer_after_a_slow_revision_but_not_for_minutes(took, waited, monkeypatch):
+    class Stop(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            self.set()
+            return True
+
+    waits, now = [], iter([0.0, took])
+    monkeypatch.setattr(catalog_service, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    assert list(catalog_service._polled(60.0, Stop(), threading.Event())) == [None]
+    assert waits == [pytest.approx(waited)]

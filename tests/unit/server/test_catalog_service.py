@@ -510,7 +510,8 @@ def test_the_next_push_waits_longer_after_a_slow_revision_but_not_for_minutes(to
             self.set()
             return True
 
-    waits, now = [], iter([0.0, took])
+    waits: list[float | None] = []
+    now = iter([0.0, took])
     monkeypatch.setattr(catalog_service, "time", SimpleNamespace(monotonic=lambda: next(now)))
     assert list(catalog_service._polled(60.0, Stop(), threading.Event())) == [None]
     assert waits == [pytest.approx(waited)]

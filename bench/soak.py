@@ -2,8 +2,8 @@
 
 50,000 packages are searched, shown, listed and downloaded, indexes are asked for with their tags, versions are
 published and yanked, and functions are called, 20 requests a second, each at any server. In the end stand the times of
-each kind, how the memory of each server grew (the median of the last tenth of the time beside that of the second one,
-goal: less than 5 %), and what contradicts a promise (goal: nothing). With PACKAGES and RATE it is less or more.
+each kind, how the memory of each server between two revisions grew (the least of the last tenth of the time beside that
+of the second one, goal: less than 5 %), and what contradicts a promise (goal: nothing). Both numbers can be others.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ async def serve(folder, url, ending):
 
 def ask(server, method, path, *arguments):
     """Return the body of an answer; nothing while the server is not ready."""
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    connection = HTTPConnection(server.place, timeout=PATIENCE)
     with contextlib.closing(connection), contextlib.suppress(OSError, HTTPException):
         connection.request(method, path, *arguments)
         answer = connection.getresponse()

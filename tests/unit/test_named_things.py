@@ -26,7 +26,7 @@ class Module:
         self._read(tree.body)
         for one in tree.body:
             if isinstance(one, ast.ClassDef):
-                self.classes[one.name] = set(_members(one))
+                self.classes[one.name] = _members(one, self.text)
                 self.bases[one.name] = [ast.unparse(base).partition("[")[0] for base in one.bases]
 
     def _read(self, body: list[ast.stmt]) -> None:
@@ -48,10 +48,11 @@ def _defined(one: ast.stmt) -> set[str]:
     return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
 
 
-def _members(owner: ast.ClassDef) -> set[str]:
+def _members(owner: ast.ClassDef, text: str) -> set[str]:
     """Return what a class and its instances have."""
     found = {name for one in owner.body for name in _defined(one)}
-    return found | set(re.findall(r"\bself\.(\w+)(?:: [^\n]+?)? = ", ast.unparse(owner)))
+    lines = text.splitlines()[owner.lineno - 1 : owner.end_lineno]
+    return found | {name for line in lines for name in re.findall(r"\bself\.(\w+)(?:: .+?)?(?:, | = )", line)}
 
 
 @cache

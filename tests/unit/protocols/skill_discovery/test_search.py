@@ -305,15 +305,16 @@ def test_the_least_time_is_taken():
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_with_much_lost_hardly_more_are_missed_than_with_all_patience(count):
-    """Of 40 networks with 30 % loss, the best provider is missed about as often, in less time."""
+@pytest.mark.parametrize("networks", [10, pytest.param(40, marks=pytest.mark.deep)])
+def test_with_much_lost_hardly_more_are_missed_than_with_all_patience(count, networks):
+    """Of the networks with 30 % loss, the best provider is missed about as often, in less time."""
     missed, seconds = {True: 0, False: 0}, 0.0
-    for seed in range(40):
+    for seed in range(networks):
         for is_early in missed:
             lan = network(count, seed)
             lan.loss = 0.3
             took, _ = ask(lan, ONE if is_early else None)
             missed[is_early] += statuses(lan).get("skill-0") != "HEALTHY"
             seconds += took if is_early else 0.0
-    assert missed[True] <= missed[False] + 4
-    assert seconds / 40 < 1.6
+    assert missed[True] <= missed[False] + networks / 10
+    assert seconds / networks < 1.6

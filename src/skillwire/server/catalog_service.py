@@ -72,6 +72,8 @@ _MANY: Final = 2_000
 _PUSH_PAUSES: Final = 9
 _PUSH_PAUSE: Final = 1.0
 _LONGEST_PUSH_PAUSE: Final = 10.0
+#: Seconds of changes without a pause after which the memory that revisions leave is returned all the same.
+_LONGEST_BUSY: Final = 60.0
 
 
 class Watch(NamedTuple):
@@ -312,6 +314,7 @@ class CatalogService:
             poll=self._poll,
             is_registry=self.folders.packages is not None,
         )
+        idle = time.monotonic()
         for touched in watched:
             gc.disable()  # what is made stays, and is searched for cycles below: 0.4 of the 5 s for 50,000 skills
             try:
@@ -325,10 +328,12 @@ class CatalogService:
             else:
                 self._wait()
                 self._again.set()
-            if not self._again.is_set():  # else after the next refresh
+            # Else after the next refresh, unless changes never stop: what revisions leave would grow without end.
+            if not self._again.is_set() or time.monotonic() - idle > _LONGEST_BUSY:
                 if self.current is not None and not self.current.prepared:
                     self.current = replace(self.current, prepared=make_indexes(self.current.site))
                 self.on_idle()
+                idle = time.monotonic()
         self._save()
 
     def _save(self) -> None:

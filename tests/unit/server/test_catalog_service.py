@@ -515,3 +515,17 @@ def test_the_next_push_waits_longer_after_a_slow_revision_but_not_for_minutes(to
     monkeypatch.setattr(catalog_service, "time", SimpleNamespace(monotonic=lambda: next(now)))
     assert list(catalog_service._polled(60.0, Stop(), threading.Event())) == [None]
     assert waits == [pytest.approx(waited)]
+
+
+@pytest.mark.parametrize(("longest", "returned"), [(60.0, 0), (-1.0, 3)])
+def test_memory_is_returned_between_revisions_or_when_changes_never_stop(longest, returned, tmp_path, monkeypatch):
+    catalog, calls = Published(tmp_path).publication, list[bool]()
+    monkeypatch.setattr(catalog_service, "watch_folders", lambda *_, **__: [None] * 3)
+    monkeypatch.setattr(catalog_service, "_LONGEST_BUSY", longest)
+    catalog.on_idle = lambda: calls.append(True)
+    catalog._again.set()
+    catalog._follow()
+    assert len(calls) == returned
+    catalog._again.clear()
+    catalog._follow()
+    assert len(calls) == returned + 3

@@ -41,7 +41,7 @@ from skillwire.server.revision import ListedSkills, Superseded, make_indexes, ma
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_folders import PublishedFolders
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from skillwire.model.packed_skills import SkillChanges
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
+    from skillwire.server.responses import CachedResponse
     from skillwire.server.revision import Revision
 
 #: What an editor or a copy does in one go is taken together: until nothing happens for the first, at most the second.
@@ -67,6 +68,8 @@ _LONGEST_POLL: Final = 60.0
 _POLL_SHARE: Final = 0.1
 #: So many skills are served before their indexes are compressed.
 _MANY: Final = 2_000
+#: The indexes of fewer are made in 0.2 s, which a request may wait for.
+_VERY_MANY: Final = 10_000
 #: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
 #: pushes share a revision, and one of 50,000 skills takes 2 s. The first one, which writes all files, may take minutes.
 _PUSH_PAUSES: Final = 9
@@ -418,11 +421,11 @@ class CatalogService:
         self._known, self._reported = listed.known, reported
         newly_listed = listed.usable.changes_since(self._listed)
         self._listed = listed.usable
-        before = None
-        if self.current is not None and len(skills) >= _MANY:
+        before: Mapping[str, CachedResponse] | None = None
+        if self.current is not None and self._again.is_set() and len(skills) < _VERY_MANY:
+            before = {}  # more changes have come: made on request until the next revision
+        elif self.current is not None and len(skills) >= _MANY:
             before = self.current.prepared
-        elif self.current is not None and self._again.is_set():  # more changes have come: made on request until then
-            before = {}
         revision = make_revision(
             Catalog(self._number, everything),
             Catalog(self._public_number, known),

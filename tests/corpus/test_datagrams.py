@@ -10,9 +10,9 @@ from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, ro
 from tests.support.lan import REGISTRY, Lan
 
 from skillwire.errors import DecodeError
-from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode_signed
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
+from skillwire.protocols.skill_discovery.ingress import challenge_text
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, Reason, Register, Unregister
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain

@@ -11,6 +11,7 @@ from skillwire.cli.options import combine, dry_run_option, open_client, open_pro
 from skillwire.cli.output import Output, bold, dim, error_object, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.folder.files import find_folders
+from skillwire.model.package import read_reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,8 +136,6 @@ def yank_command(*, output: Output, reference: str, registry: str, reason: str, 
 
     The number is never free again. --reason is required, unless --undo makes the version active again.
     """
-    from skillwire.client.registry import read_reference  # noqa: PLC0415  # --help does without
-
     read_reference(reference, needs_version=True)
     _set_state(output, reference, registry, "active" if undo else "yanked", reason=reason)
 

@@ -25,6 +25,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import TrustError, UsageError
+from skillwire.model.package import read_reference
 from skillwire.registry.accounts import Accounts, Actor
 from skillwire.registry.audit import read_entries, verify_entries
 
@@ -420,8 +421,6 @@ def stats(*, output: Output, registry: str) -> None:
 
 
 def _package(reference: str) -> str:
-    from skillwire.client.registry import read_reference  # noqa: PLC0415  # --help does without
-
     return read_reference(reference).path
 
 

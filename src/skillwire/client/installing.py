@@ -44,6 +44,7 @@ from skillwire.resolver.plan import (
     with_releases,
     without_young,
 )
+from skillwire.resolver.rank import check_digests
 from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to, sharing_below
 from skillwire.resolver.resolve import DependencySources
 from skillwire.resolver.resolve import resolve as resolve_reference
@@ -188,8 +189,6 @@ class InstallFlows:
         url = sharing_below(found[0].origin).url
         kept = yield from work(partial(self.context.cache.look_up, url, self.context.credential_for(url)))
         if kept is not None:
-            from skillwire.resolver.rank import check_digests  # noqa: PLC0415  # only with two indexes
-
             yield from check_digests(found, self.context)
 
     def _with_min_age(self, skill: SkillRef, locked: LockedSkill | None, wanted: str) -> Flow[SkillRef]:

@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
@@ -30,7 +30,7 @@ from skillwire.folder.load import refused_folder
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, read_package_name
+from skillwire.model.package import VersionReference, read_reference
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
@@ -66,19 +66,6 @@ _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
     one.exit_code: one
     for one in (ValidationError, UsageError, NotFoundError, TrustError, FetchError, ConflictError, StorageError)
 }
-
-
-class VersionReference(NamedTuple):
-    """``namespace/name`` with a version, empty for none."""
-
-    package: PackageName
-    version: str
-
-    @property
-    def path(self) -> str:
-        """Its path in the API."""
-        version = f"/{quote(self.version, safe='')}" if self.version else ""
-        return f"/packages/{self.package}{version}"
 
 
 class PublishOptions(TypedDict, total=False):
@@ -130,16 +117,6 @@ def _read_offset(upload: Mapping[str, Any], source: str, *, least: int = 0) -> i
             "REGISTRY_ANSWER", "the answer is no upload, or lacks what was sent", place=SourceLocation(source)
         )
     return offset
-
-
-def read_reference(text: str, *, needs_version: bool = False) -> VersionReference:
-    """Return the package that ``namespace/name@1.2.0`` names. Raises UsageError (``REFERENCE``)."""
-    name, _, version = text.partition("@")
-    package = read_package_name(name)
-    if package is None or (needs_version and not version):
-        form = "NAMESPACE/NAME@VERSION" if needs_version else "NAMESPACE/NAME, or with @VERSION"
-        raise UsageError("REFERENCE", f"{ascii(text)[:80]} names no package here", fix=f"Write {form}.")
-    return VersionReference(package, version)
 
 
 class RegistryFlows:

@@ -35,6 +35,7 @@ from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.plan import (
     InstallPolicy,
 )
+from skillwire.resolver.rank import conflicting_digests, describe, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, seconds_of_age
@@ -247,8 +248,6 @@ class ClientSession(InstallFlows):
 
     def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
-        from skillwire.resolver.rank import describe  # noqa: PLC0415  # only where that protocol is spoken
-
         return self._limit_lookup(describe(skill, self.context))
 
     def prepare_call(
@@ -377,8 +376,6 @@ class ClientSession(InstallFlows):
                 raise
         finally:
             self._keep_rungs((*after, *climb.traces))
-        from skillwire.resolver.rank import conflicting_digests  # noqa: PLC0415  # only searches have several sources
-
         if conflict := conflicting_digests(found):
             self.context.report(as_finding(conflict)._replace(level="error"))
         for error in climb.errors:
@@ -490,8 +487,6 @@ class ClientSession(InstallFlows):
 
 
 def _ranked(query: str, skills: Sequence[SkillRef]) -> list[tuple[SkillRef, float]]:
-    from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
-
     return rank(query, skills, lambda skill: (skill.name, skill.description))
 
 
@@ -564,16 +559,3 @@ class ClientBase(Generic[RunnerT]):
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)
-
-
-def make_dht_client(
-    project: Path | str, bootstrap: Sequence[str], settings: LanSettings | None
-) -> tuple[Callable[[], DhtAgent], LanSettings]:
-    """Return what makes the node of a DHT's client, and its settings. Raises: UsageError: ``DHT_BOOTSTRAP``."""
-    from skillwire.resolver import lan_settings  # noqa: PLC0415  # installing does without
-    from skillwire.resolver.sources import dht  # noqa: PLC0415  # same
-
-    if settings is None:
-        settings = lan_settings.join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
-    settings = dht.with_bootstrap(settings, bootstrap)
-    return partial(ClientSession.make_dht_agent, settings), settings

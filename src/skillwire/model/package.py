@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote
 
+from skillwire.errors import UsageError
 from skillwire.model.access import EVERY_SKILL, Access, narrowest_access
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Skill, is_skill_name
@@ -286,3 +288,26 @@ def move_skill(skill: Skill, namespace: str) -> Skill:
             namespace=new if is_own else ids.namespace,
         )
     return skill._replace(publisher=namespace, identifiers=ids)
+
+
+class VersionReference(NamedTuple):
+    """``namespace/name`` with a version, empty for none."""
+
+    package: PackageName
+    version: str
+
+    @property
+    def path(self) -> str:
+        """Its path in the API."""
+        version = f"/{quote(self.version, safe='')}" if self.version else ""
+        return f"/packages/{self.package}{version}"
+
+
+def read_reference(text: str, *, needs_version: bool = False) -> VersionReference:
+    """Return the package that ``namespace/name@1.2.0`` names. Raises UsageError (``REFERENCE``)."""
+    name, _, version = text.partition("@")
+    package = read_package_name(name)
+    if package is None or (needs_version and not version):
+        form = "NAMESPACE/NAME@VERSION" if needs_version else "NAMESPACE/NAME, or with @VERSION"
+        raise UsageError("REFERENCE", f"{ascii(text)[:80]} names no package here", fix=f"Write {form}.")
+    return VersionReference(package, version)

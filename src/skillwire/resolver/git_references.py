@@ -15,6 +15,19 @@ from skillwire.errors import UsageError
 from skillwire.model.requirement import parse_range
 from skillwire.trust.paths import check_path
 
+#: The folders that ``skills`` 1.7.4 looks into, and how deep below each; then all folders if none has a skill.
+SKILL_FOLDERS: Final = tuple(
+    ("", 1) if not folder else (folder, 3)
+    for folder in (
+        "", "skills", "skills/.curated", "skills/.experimental", "skills/.system", ".agents/skills", ".claude/skills",
+        ".cline/skills", ".codebuddy/skills", ".codex/skills", ".commandcode/skills", ".continue/skills",
+        ".factory/skills", ".github/skills", ".goose/skills", ".grok/skills", ".iflow/skills", ".junie/skills",
+        ".kilo/skills", ".kilocode/skills", ".kimchi/skills", ".kiro/skills", ".minimax/skills", ".mux/skills",
+        ".neovate/skills", ".opencode/skills", ".openhands/skills", ".pi/skills", ".posit/assistant/skills",
+        ".qoder/skills", ".roo/skills", ".trae/skills", ".windsurf/skills", ".zcode/skills", ".zencoder/skills",
+    )
+)  # fmt: skip
+
 #: Hosts whose addresses of repositories need not end in ``.git``, since users paste them from a browser.
 HOSTS: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 _REF: Final = re.compile(

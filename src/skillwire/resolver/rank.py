@@ -7,8 +7,7 @@ A word of the query matches itself without its ending; with less weight, words t
 Skills of several sources are listed once. Two sources mean the same skill when publisher, name, version and digest
 agree, as far as both give them, and no other skill of the second source agrees too. The name of a Skill Sharing id is
 its part behind the slash. The earlier source gives the bytes and their digest, the later one adds its facts. The rule
-is ours: no text has one. Agent Skills Discovery is asked first, and alone where its answer suffices: installing needs
-no request and no import of this module.
+is ours: no text has one. Agent Skills Discovery is asked first, and alone where its answer suffices.
 """
 
 from __future__ import annotations

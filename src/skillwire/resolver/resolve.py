@@ -23,6 +23,7 @@ from skillwire.resolver.context import ResolveContext, is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import LADDER, NAMED, Rung
 from skillwire.resolver.plan import meets_min_age, ref_of_locked
+from skillwire.resolver.rank import add_facts, read_origin, resolve_shared
 from skillwire.resolver.references import Reference, parse_reference, parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
@@ -71,8 +72,6 @@ def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Fl
         raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there")
     found = [_in_version(skill, reference) for skill in found]
     if both:
-        from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
-
         found = yield from add_facts(found, context)
     return found
 
@@ -120,8 +119,6 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
     for number, lookup in enumerate(lookups, 1):
         try:
             if lookup.source == SKILL_SHARING:
-                from skillwire.resolver.rank import resolve_shared  # noqa: PLC0415  # installing does without
-
                 flow = resolve_shared(lookup, context)
             else:
                 flow = open_source(lookup.source, context).resolve(lookup)
@@ -218,7 +215,5 @@ class DependencySources:
 def find_skills(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
     """Return all skills of a place, each once, even if the origin publishes it by two protocols."""
     if lookup.source in {AGENT_SKILLS, SKILL_SHARING}:
-        from skillwire.resolver.rank import read_origin  # noqa: PLC0415  # installing does without
-
         return read_origin(lookup, context, capability_type)
     return open_source(lookup.source, context).find(lookup, capability_type)

@@ -26,8 +26,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.credential import TokenRenewal
 from skillwire.model.url import parse_url
-from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_resource, decode_tokens
-from skillwire.protocols.oauth.errors import refusal
+from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_resource, decode_tokens, refusal
 from skillwire.protocols.oauth.messages import (
     AuthorizationRequest,
     ClientIdentity,

@@ -3,22 +3,45 @@
 The module is on the install path, where tokens may need renewal, so it uses only the standard library. Spec: RFC 6749
 §5, RFC 8414 §3.3, RFC 8628 §3.2, RFC 9728 §3.3. Trust: responses are hostile; only ``DecodeError``, ``FetchError`` and
 ``TrustError`` are raised, and no error shows a possible secret.
+
+An authorization server's error codes, and ours for them. Spec: RFC 6749 §4.1.2.1, §5.2; RFC 8628 §3.5.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError
-from skillwire.protocols.oauth.errors import refusal
 from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
 from skillwire.trust.guarded_json import load_json
+from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpResponse
 from skillwire.wire.fetch import expect_json
+
+#: Their code → ours. Every other one is LOGIN_REFUSED.
+ERRORS: Final[Mapping[str, str]] = {"access_denied": "LOGIN_DENIED", "expired_token": "LOGIN_TIMEOUT"}
+
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
+_SHOWN: Final = 200
+
+
+def refusal(answer: Mapping[str, Any], place: SourceLocation, secrets: Sequence[str] = ()) -> FetchError:
+    """Return the error in ``answer``; ``details["error"]`` is the server's code.
+
+    Trust: the texts are hostile. A description is bounded, shown without hidden characters, and dropped if it repeats
+    one of ``secrets``.
+    """
+    code, description = answer.get("error"), answer.get("error_description")
+    theirs = code if isinstance(code, str) and _CODE.fullmatch(code) and code not in secrets else "unknown"
+    message = f"the authorization server answered {theirs}"
+    if isinstance(description, str) and description and not any(secret in description for secret in secrets):
+        message = f"{message}: {neutralise(description[:_SHOWN])}"
+    return FetchError(ERRORS.get(theirs, "LOGIN_REFUSED"), message, place=place, details={"error": theirs})
+
 
 _OK: Final = 200
 _WITH_ERROR: Final = frozenset({400, 401, 403})
@@ -31,7 +54,7 @@ _RESOURCE_METADATA: Final = re.compile(r'\bresource_metadata="([^"\\]{1,2048})"'
 def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens:
     """Return the tokens in the token endpoint's response; no message repeats one of the sent ``secrets``.
 
-    Raises FetchError (:mod:`skillwire.protocols.oauth.errors`), DecodeError (``LOGIN_ANSWER``), TrustError.
+    Raises FetchError (:mod:`skillwire.protocols.oauth.codec`), DecodeError (``LOGIN_ANSWER``), TrustError.
     """
     answer = _object(response, secrets)
     place = SourceLocation(response.url)

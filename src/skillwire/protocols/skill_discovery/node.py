@@ -24,13 +24,12 @@ from skillwire.model.execution import Moment
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges
 from skillwire.protocols.skill_discovery.codec import encode_responses
 from skillwire.protocols.skill_discovery.events import NodeEvent, ProbeRequested, Refused, VerifiedMessage
 from skillwire.protocols.skill_discovery.health import Change, Key
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, KeyRing, Standing
-from skillwire.protocols.skill_discovery.ingress import Ingress
+from skillwire.protocols.skill_discovery.ingress import ChallengeResponder, Challenges, Ingress
 from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry

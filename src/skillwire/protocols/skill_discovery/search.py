@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 from skillwire import limits
 from skillwire.model.execution import Moment
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.challenges import Challenges
 from skillwire.protocols.skill_discovery.events import Discovered, Found, VerifiedMessage
 from skillwire.protocols.skill_discovery.health import Key, ListedSkill
+from skillwire.protocols.skill_discovery.ingress import Challenges
 from skillwire.protocols.skill_discovery.limits import KeysByHost
 from skillwire.protocols.skill_discovery.messages import Discover, DiscoverResponse, Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.registry import Registry

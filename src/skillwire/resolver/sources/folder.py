@@ -11,6 +11,7 @@ from skillwire.errors import NotFoundError, SourceLocation
 from skillwire.model.install import LockedSkill
 from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.resolver.context import ResolveContext
+from skillwire.resolver.git_references import SKILL_FOLDERS
 from skillwire.resolver.sources import Lookup
 from skillwire.wire.exchange import Flow, work
 
@@ -45,8 +46,6 @@ def _load_all(path: Path, root: Path) -> list[SkillRef]:
 
     folders = find_folders(path)
     if (path / ".git").exists() and folders != [path]:
-        from skillwire.resolver.sources.git import SKILL_FOLDERS  # noqa: PLC0415  # same
-
         hidden = chain.from_iterable(find_folders(path / name) for name, _ in SKILL_FOLDERS if name.startswith("."))
         known = {one.name for one in folders}
         folders += {one.name: one for one in hidden if one.name not in known}.values()

@@ -38,7 +38,7 @@ from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
-from skillwire.resolver.git_references import check_ref
+from skillwire.resolver.git_references import SKILL_FOLDERS, check_ref
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import Lookup
@@ -57,18 +57,6 @@ _OK: Final = 200
 _TYPE: Final = "application/x-git-upload-pack-"
 _TOO_LARGE: Final = frozenset({"BODY_TOO_LARGE", "GIT_SIZE"})
 
-#: The folders that ``skills`` 1.7.4 looks into, and how deep below each; then all folders if none has a skill.
-SKILL_FOLDERS: Final = tuple(
-    ("", 1) if not folder else (folder, 3)
-    for folder in (
-        "", "skills", "skills/.curated", "skills/.experimental", "skills/.system", ".agents/skills", ".claude/skills",
-        ".cline/skills", ".codebuddy/skills", ".codex/skills", ".commandcode/skills", ".continue/skills",
-        ".factory/skills", ".github/skills", ".goose/skills", ".grok/skills", ".iflow/skills", ".junie/skills",
-        ".kilo/skills", ".kilocode/skills", ".kimchi/skills", ".kiro/skills", ".minimax/skills", ".mux/skills",
-        ".neovate/skills", ".opencode/skills", ".openhands/skills", ".pi/skills", ".posit/assistant/skills",
-        ".qoder/skills", ".roo/skills", ".trae/skills", ".windsurf/skills", ".zcode/skills", ".zencoder/skills",
-    )
-)  # fmt: skip
 _SKIPPED: Final = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
 _EVERYWHERE: Final = 5
 

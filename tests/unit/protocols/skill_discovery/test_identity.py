@@ -12,7 +12,6 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import Challenges, challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
@@ -24,6 +23,7 @@ from skillwire.protocols.skill_discovery.identity import (
     KeyRing,
     Standing,
 )
+from skillwire.protocols.skill_discovery.ingress import Challenges, challenge_text
 from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Profile
 from skillwire.protocols.skill_discovery.scheduling import Outbox

@@ -8,9 +8,9 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Identity
+from skillwire.protocols.skill_discovery.ingress import challenge_text
 from skillwire.protocols.skill_discovery.limits import AmplificationLimit, BoundedDict, RateLimits, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
 from skillwire.protocols.skill_discovery.route_agent import Offer

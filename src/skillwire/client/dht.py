@@ -7,22 +7,20 @@ the first operation, and remembers the nodes that it has met until the client is
 from __future__ import annotations
 
 import asyncio
-import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.agent_thread import AgentThread
 from skillwire.client.lan_flows import checked_names
 from skillwire.client.runner import documented_by
-from skillwire.client.session import ClientSession
+from skillwire.client.session import ClientSession, discovery_of
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.sources.dht import check_answers, check_put, with_bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
 
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.client.lan_flows import Names
@@ -41,7 +39,7 @@ class _Base:
         self, project: Path | str = ".", *, bootstrap: Sequence[str] = (), settings: LanSettings | None = None
     ) -> None:
         if settings is None:
-            settings = join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
+            settings = join_discovery(*discovery_of(project))
         self.settings = with_bootstrap(settings, bootstrap)
         make = partial(ClientSession.make_dht_agent, self.settings)
         self._thread: AgentThread[DhtAgent] = AgentThread(make, name="skillwire-dht")

@@ -39,6 +39,7 @@ from skillwire.resolver.rank import conflicting_digests, describe, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, seconds_of_age
+from skillwire.resolver.sources.skill_sharing import read_bytes
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
 from skillwire.wire.exchange import Flow, TimeLimit, limit_time, share_time, work
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.resolver.settings import DiscoverySource
     from skillwire.resolver.sources.lan import Stage
     from skillwire.testing.publisher import SimulatedPublisher
 
@@ -327,8 +329,6 @@ class ClientSession(InstallFlows):
 
     def sharing_document(self, text: str) -> Flow[bytes]:
         """Return the bytes of a document of Skill Sharing, unread."""
-        from skillwire.resolver.sources.skill_sharing import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
-
         yield from work(partial(self.access.allow_url, text))
         return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
@@ -559,3 +559,8 @@ class ClientBase(Generic[RunnerT]):
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)
+
+
+def discovery_of(project: Path | str) -> tuple[Sequence[DiscoverySource], Callable[[str], bytes]]:
+    """Return the places of a project's discovery settings, and what reads them."""
+    return load_settings(Path(project), os.environ).discovery, read_discovery_file

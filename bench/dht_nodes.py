@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 if importlib.util.find_spec("skillwire"):  # the peer's interpreter has no package of ours
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import AgentIdentity
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
+    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.identity import ChainAuthority
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust.certificates import Chain

@@ -104,7 +104,7 @@ async def answers(site, requested, by):
     return found
 
 
-@pytest.mark.parametrize("is_every", [False, pytest.param(True, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("is_every", [False, pytest.param(True, marks=[pytest.mark.deep, pytest.mark.timeout(900)])])
 async def test_no_answer_depends_on_a_private_package(tmp_path, is_every):
     settings = tmp_path / "server.toml"
     unlimited = "[rate_limit]\nprincipal_burst = 1000000\nanonymous_per_minute = 0\n"

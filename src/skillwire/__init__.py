@@ -115,7 +115,7 @@ def __getattr__(name: str) -> Any:
             try:
                 return getattr(importlib.import_module(f"skillwire.{module}"), name)
             except ModuleNotFoundError as error:
-                error.add_note("Install what a server needs: pip install 'skillwire[server]'")
+                error.add_note("Install skillwire with the extra server, which servers need.")
                 raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

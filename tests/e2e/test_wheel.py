@@ -159,4 +159,4 @@ def test_what_needs_a_server_names_what_to_install(client, tmp_path, command):
 
 def test_a_program_that_needs_a_server_learns_what_to_install(client, tmp_path):
     done = _run(client / "python", "-c", "from skillwire import Publisher", cwd=tmp_path)
-    assert "pip install 'skillwire[server]'" in done.stderr
+    assert "with the extra server" in done.stderr

@@ -176,7 +176,8 @@ def _targets(path: Path) -> Iterator[Path]:
         raise UsageError("USAGE", f"{path} is neither a SKILL.md nor an index.json")
     else:
         message = "there is no SKILL.md in this folder or below"
-        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(path)))
+        fix = "Name a folder with skills, or create a skill with skillwire init."
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(path)), fix=fix)
 
 
 def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:

@@ -100,7 +100,8 @@ def _skills_in(folder: Path) -> Sequence[Path]:
     found = find_folders(folder)
     if not found:
         message = "there is no SKILL.md in this folder or below"
-        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(folder)))
+        fix = "Name a folder with skills, or create a skill with skillwire init."
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(folder)), fix=fix)
     return found
 
 

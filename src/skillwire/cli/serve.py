@@ -183,7 +183,9 @@ def command(
     scenes: tuple[str, ...],
     discovery: str | None,
 ) -> None:
-    """Serve the skills in each FOLDER, by default the current one, over HTTP, and publish changes live.
+    """Serve the skills in each FOLDER over HTTP, and publish changes live.
+
+    Without FOLDER these are the current one's; with --registry alone none.
 
     Clients find the index at /.well-known/agent-skills/index.json. A skill that becomes invalid keeps its last valid
     version, and the log gives the reason. Callable skills run here once they are granted: see skillwire grant, or use
@@ -253,7 +255,7 @@ def _announce(
     if names:
         hint = f"skillwire add {where}/{names[0]}"
     elif every:
-        hint = "requires a token; create one with skillwire token create"
+        verb, hint = "give access to", "skillwire token create NAME --skill SKILL"
     elif registry:
         verb, hint = "publish", f"skillwire publish FOLDER --registry {where}"
     elif broken:

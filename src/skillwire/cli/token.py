@@ -81,8 +81,8 @@ def create(
         ends = None if expires is None else now + expires
         _print_new(output, Token("", name, kind, frozenset(skills), frozenset(scopes), now, ends), None)
         return
-    if set(skills) - {EVERY_SKILL}:
-        output.note(dim("the token gives access as soon as the skill is published"))
+    if named := sorted(set(skills) - {EVERY_SKILL}):
+        output.note(dim(f"it opens published skills with exactly the name {' or '.join(named)}"))
     issued = run_async(
         chosen_stores().tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
     )

@@ -71,7 +71,7 @@ def tools(
     try:
         module = importlib.import_module(package)
     except ImportError:
-        fix = f"Install it: pip install 'skillwire[{framework}]'."
+        fix = f"Install skillwire with the extra {framework}."
         raise UsageError("USAGE", f"the framework {framework} is not installed", fix=fix) from None
     client = client or Client()
     skills = {skill.name: skill for skill, _ in client.find("", origin)}

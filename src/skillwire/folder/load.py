@@ -84,7 +84,8 @@ def refused_folder(findings: Iterable[Finding], source: str) -> SkillwireError:
     """Return the error for a folder that is no valid skill, with every error among ``findings`` in its details."""
     errors = [finding for finding in findings if finding.level == "error"]
     if any(error.code == "NO_SKILL_MD" for error in errors):
-        return NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(source))
+        fix = "Name the folder of a skill, or create one with skillwire init."
+        return NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(source), fix=fix)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return ValidationError(
         "SKILL_INVALID",

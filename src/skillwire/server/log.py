@@ -187,7 +187,7 @@ def configure_telemetry() -> None:
     try:
         from skillwire.server.telemetry import export_telemetry  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as error:
-        fix = "Install it: pip install 'skillwire[otel]'"
+        fix = "Install skillwire with the extra otel."
         structlog.get_logger("skillwire").warning("traces are not exported", missing=error.name, fix=fix)
     else:
         export_telemetry()

@@ -45,7 +45,7 @@ class KeyringSecrets:
         try:
             import keyring  # noqa: PLC0415  # an extra, and slow: it looks for a keyring when it is imported
         except ImportError as error:
-            fix = "Install it: pip install 'skillwire[keyring]'; or set credential_store to file."
+            fix = "Install skillwire with the extra keyring, or set credential_store to file."
             raise StorageError("KEYRING", "the extra keyring is not installed", fix=fix) from error
         self._keyring = keyring
 

@@ -41,7 +41,7 @@ from skillwire.trust.ecdsa import public_key_of
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.node import Peer
 
-MISSING: Final = 'mDNS is off: pip install "skillwire[lan]"'
+MISSING: Final = "mDNS is off: it needs the extra lan"
 #: Installed by the extra.
 _LIBRARIES: Final = frozenset({"zeroconf", "ifaddr"})
 _NOTHING: Final[Mapping[str, HealthStatus]] = {}

@@ -83,7 +83,7 @@ def present() -> list[LinkAddress]:
     try:
         import ifaddr  # noqa: PLC0415  # an extra
     except ImportError:
-        message, fix = "the library that lists interfaces is missing", "Install it: pip install 'skillwire[lan]'"
+        message, fix = "the library that lists interfaces is missing", "Install skillwire with the extra lan"
         raise UsageError("LAN_UNAVAILABLE", message, fix=fix) from None
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:

@@ -219,6 +219,8 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         raise NotFoundError(
             "SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix="skillwire show shows it."
         )
+    if is_namespace_at(skill.origin):
+        skill = yield from _find_at_root(skill, context)
     facts: SharedFacts | None = skill.shared
     if facts is None and _may_have_sharing_index(skill):
         is_fresh = context.refresh or context.offline
@@ -244,6 +246,20 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
             fix = CODES["INDEX_DIFFERS"].fix
             context.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
     return descriptor
+
+
+def _find_at_root(skill: SkillRef, context: ResolveContext) -> Flow[SkillRef]:
+    """Return the skill at the root of the site with the name and the bytes of a namespace's, which alone is described.
+
+    Raises NotFoundError (``SKILL_NOT_FOUND``).
+    """
+    site = skill.origin.rpartition("/@")[0]
+    (found,) = yield from AgentSkills(context).resolve(agent_skills_at(site)._replace(name=skill.name))
+    if found.digest is None or found.digest != skill.digest:
+        message = f"{site} describes another skill or version by the name {skill.name}"
+        fix = f"See what it describes: skillwire show {site}/{skill.name}."
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix=fix)
+    return found
 
 
 _WORD: Final = re.compile(r"[^\W_]+")

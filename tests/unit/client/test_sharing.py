@@ -18,6 +18,7 @@ LISTED = f"{ORIGIN}/.well-known/agent-skills/index.json"
 OLD = f"{ORIGIN}/.well-known/skills/index.json"
 SHARED = f"{ORIGIN}/.well-known/skill-sharing"
 SKILL_MD = b"---\nname: forecast\ndescription: Tells the weather.\n---\nLook out of the window.\n"
+DIGEST = Digest.of(SKILL_MD)
 OTHER = ENTRY | {"id": "example-corp/advice", "name": "Advice", "capability_type": "knowledge", "access": "restricted"}
 
 
@@ -39,14 +40,14 @@ class Place:
         client.driver = self.publisher
         return client
 
-    def list(self, *names, version="2.1.0", at=LISTED, **headers):
+    def list(self, *names, version="2.1.0", at=LISTED, digest=DIGEST, **headers):
         entries = [
             {
                 "name": name,
                 "type": "skill-md",
                 "description": "Tells the weather.",
                 "url": f"/{name}.md",
-                "digest": Digest.of(SKILL_MD),
+                "digest": digest,
                 "version": version,
             }
             for name in names
@@ -270,6 +271,17 @@ class TestDescriptor:
             skill = place.client.show(reference)
             assert (skill.ref.origin, skill.descriptor().id) == (site, "example-corp/forecast")
         assert SHARED not in place.asked
+
+    def test_one_of_a_namespace_has_that_of_its_bytes_at_the_root_and_no_other(self, place):
+        place.list("forecast", at=LISTED.replace(ORIGIN, f"{ORIGIN}/@acme"))
+        place.list("forecast")
+        place.share(ENTRY)
+        place.describe()
+        skill = place.client.show("skills.example.com/@acme/forecast")
+        assert (skill.ref.origin, skill.descriptor().id) == (f"{ORIGIN}/@acme", "example-corp/forecast")
+        place.list("forecast", digest=Digest.of(b"another"))
+        with pytest.raises(NotFoundError, match=f"{ORIGIN} describes another skill or version by the name forecast"):
+            place.client.show("skills.example.com/@acme/forecast").descriptor()
 
     def test_one_that_was_published_a_moment_ago_has_it_whatever_the_cache_holds(self, place):
         place.list("forecast")

@@ -63,6 +63,6 @@ def test_what_a_relay_cannot_do_is_refused(more, capsys):
 
 
 def test_missing_extra_is_said_with_what_to_install(skills, monkeypatch, capsys):
-    monkeypatch.setattr("skillwire.server.routes.mcp.find_spec", lambda _: None)
+    monkeypatch.setattr("skillwire.bridges.mcp.find_spec", lambda _: None)
     assert run(["mcp", str(skills)]) == 2
     assert "skillwire[mcp]" in capsys.readouterr().err

@@ -74,9 +74,11 @@ def serve(
         _check_relayed(click.get_current_context())
         _relay(server, token)
         return
-    from skillwire.server.stdio import require_sdk, serve_mcp  # noqa: PLC0415  # takes a while to import
+    from skillwire.bridges.mcp import require_sdk  # noqa: PLC0415  # the relay does without
 
-    require_sdk()
+    require_sdk()  # first: its extra has the packages of servers too
+    from skillwire.server.stdio import serve_mcp  # noqa: PLC0415  # takes a while to import
+
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))

@@ -28,7 +28,6 @@ from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.mcp_backend import McpCaller, MissingPins, check_pins, log_left_out, make_mcp_backend
 from skillwire.server.request_bodies import Bodies, Body
-from skillwire.server.routes.mcp import require_sdk as require_sdk  # noqa: PLC0414  # before the SDK is imported
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from importlib import import_module
-from importlib.util import find_spec
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
+from skillwire.bridges.mcp import has_sdk, require_sdk
 from skillwire.bridges.mcp.messages import INVALID_REQUEST, answer_in, encode_error
-from skillwire.errors import DecodeError, SkillwireError, UsageError
+from skillwire.errors import DecodeError, SkillwireError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.server.auth.challenges import MCP_PATH
 from skillwire.server.components import Protocol
@@ -154,17 +154,6 @@ _ALLOWED: Final = "POST, OPTIONS"
 _FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type"
 _NO_JSON: Final = Problem(415, "MEDIA_TYPE", "the body has to be application/json, and say so in Content-Type")
 _REFUSED: Final = Problem(403, PAGE_REFUSED, "pages of this origin may not speak with this server")
-
-
-def has_sdk() -> bool:
-    """Whether the extra is installed; imports nothing of it."""
-    return find_spec("mcp") is not None and find_spec("mcp_types") is not None
-
-
-def require_sdk() -> None:
-    """Raise UsageError (``MCP_MISSING``) without the extra."""
-    if not has_sdk():
-        raise UsageError("MCP_MISSING", "the SDK of the Model Context Protocol is not installed")
 
 
 _MESSAGE: Final = {

@@ -23,7 +23,6 @@ from skillwire.errors import UsageError
 from skillwire.protocols.skills_rpc.messages import RunResult
 from skillwire.server.mcp_backend import McpCaller
 from skillwire.server.request_bodies import CROWDED
-from skillwire.server.routes import mcp
 
 PLAIN = {
     "Host": "skills.example.com",
@@ -274,7 +273,7 @@ async def test_it_can_be_switched_off(tmp_path, tokens):  # noqa: ARG001  # stat
 
 
 async def test_without_the_extra_there_is_no_door_and_pins_are_an_error(tmp_path, tokens, monkeypatch):  # noqa: ARG001  # state
-    monkeypatch.setattr(mcp, "find_spec", lambda _: None)
+    monkeypatch.setattr("skillwire.bridges.mcp.find_spec", lambda _: None)
     async with published(tmp_path) as application:
         assert (await Asgi(application).request("/mcp", PLAIN, method="POST", body=PING)).status == 404
     with pytest.raises(UsageError, match="MCP_MISSING"):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
 from difflib import unified_diff
 from json.decoder import JSONDecoder
 from pathlib import Path, PurePath
@@ -101,7 +103,7 @@ def install(
         arguments = ["mcp", "--server", endpoint_of(server)]
     else:
         arguments = ["mcp", *(os.path.abspath(one) for one in folders)]  # noqa: PTH100  # links are kept
-    entry: dict[str, Any] = {"command": "skillwire", "args": [*arguments, *(["--execute"] if execute else [])]}
+    entry: dict[str, Any] = {"command": _program(), "args": [*arguments, *(["--execute"] if execute else [])]}
     if wrong := [one for one in variables if not _VARIABLE.fullmatch(one)]:
         message = "--env takes the name of a variable, never a value"
         raise UsageError("USAGE", message, fix=f"Write --env {wrong[0].partition('=')[0] or 'NAME'}.")
@@ -123,6 +125,15 @@ def install(
 def uninstall(*, output: Output, client: str, name: str, for_user: bool, dry_run: bool) -> None:
     """Remove what install added to the configuration of an MCP client, and nothing else."""
     _change(output, client, name, None, for_user=for_user, dry_run=dry_run)
+
+
+def _program() -> str:
+    """Return the name of this program, or its path where PATH leads to it only inside a virtual environment."""
+    folder, is_virtual = Path(sys.executable).parent, sys.prefix != sys.base_prefix
+    own = shutil.which("skillwire", path=folder)
+    usual = [one for one in os.get_exec_path() if not is_virtual or Path(one) != folder]
+    found = shutil.which("skillwire", path=os.pathsep.join(usual))
+    return own if own and not (found and Path(found).samefile(own)) else "skillwire"
 
 
 def _change(
@@ -236,7 +247,7 @@ def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _is_ours(entry: Any) -> bool:
     arguments = entry.get("args") if isinstance(entry, dict) else None
-    is_command = isinstance(entry, dict) and PurePath(str(entry.get("command"))).name == "skillwire"
+    is_command = isinstance(entry, dict) and PurePath(str(entry.get("command"))).stem == "skillwire"
     return is_command and isinstance(arguments, list) and arguments[:1] == ["mcp"]
 
 

@@ -110,6 +110,34 @@ def test_each_client_has_its_file_which_undo_removes(project, options, file, cap
     assert not (project / file).exists()
 
 
+@pytest.mark.parametrize(
+    ("prefix", "on_path", "written"),
+    [
+        ("env", ["env/bin"], "env/bin/skillwire"),
+        ("env", [], "env/bin/skillwire"),
+        ("env", ["env/bin", "linked"], None),
+        ("env", ["other"], "env/bin/skillwire"),
+        ("usr", ["env/bin"], None),
+    ],
+)
+def test_the_command_is_a_path_where_a_host_finds_another_program_or_none(
+    project, monkeypatch, prefix, on_path, written
+):
+    for folder in ("env/bin", "other", "linked"):
+        (project / folder).mkdir(parents=True)
+    for folder in ("env/bin", "other"):
+        (project / folder / "skillwire").touch(0o755)
+    (project / "linked" / "skillwire").symlink_to(project / "env/bin/skillwire")
+    monkeypatch.setattr("sys.executable", str(project / "env/bin/python"))
+    monkeypatch.setattr("sys.prefix", str(project / prefix))
+    monkeypatch.setattr("sys.base_prefix", str(project / "usr"))
+    monkeypatch.setenv("PATH", ":".join(str(project / one) for one in on_path))
+    assert run(["mcp", "install", "skills", "--client", "claude-code"]) == 0
+    entry = json.loads((project / ".mcp.json").read_text())["mcpServers"]["skills"]
+    assert entry["command"] == (str(project / written) if written else "skillwire")
+    assert run(["mcp", "uninstall", "--client", "claude-code"]) == 0
+
+
 def test_mode_and_link_of_a_file_stay(project):
     (project / "dotfiles").write_text("{}\n")
     (project / "dotfiles").chmod(0o660)

@@ -21,6 +21,7 @@ from skillwire.errors import (
     StorageError,
     UsageError,
     ValidationError,
+    in_seconds,
 )
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult, members_of
 from skillwire.model.ref import SkillRef
@@ -192,9 +193,11 @@ class LanFlows:
         return result
 
     def _silence(self, scene: str = "") -> SkillwireError:
-        """Return the error for a silent network: without an interface nothing else is the reason."""
-        lost = next((one for one in self._warnings if one.code == "DISC_005"), None)
-        return lost or no_answer(self.settings, scene)
+        """Return the error for a silent network; where only loopback is up, agents of this machine were silent."""
+        if (lost := next((one for one in self._warnings if one.code == "DISC_005"), None)) is None:
+            return no_answer(self.settings, scene)
+        waited = in_seconds(self.settings.discovery.patience)
+        return FetchError(lost.code, f"no agent on this machine answered within {waited}", fix=lost.fix)
 
     def uses_unverified(self, choice: bool | None) -> bool:  # noqa: FBT001  # the caller's argument of that name
         """Whether skills without a certified key are used; by default as the settings say."""

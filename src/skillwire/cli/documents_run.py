@@ -118,7 +118,7 @@ class PermissionFields(TypedDict):
 class GrantRequestObject(PermissionFields):
     name: Annotated[str, "Name"]
     version: Annotated[str, "Version"]
-    path: Annotated[str, "Folder"]
+    path: Annotated[str, "Folder, or package of the registry"]
     digest: Annotated[str, "Digest of the published artifact, which the grant is for"]
     executor: Annotated[Literal["python", "http"], "Executor"]
     entrypoint: Annotated[str | None, "Code file; null if an API is called"]

@@ -36,14 +36,16 @@ from skillwire.errors import (
 )
 from skillwire.executions.grants import GrantChanges, Grants, granted_action, needs_grant
 from skillwire.folder.files import find_folders
-from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
+from skillwire.folder.publish import RefusedFolder, prepare
+from skillwire.model.package import PackageName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.cli.documents_run import GrantChangesObject, GrantObject, GrantRequestObject, HealthCheckObject
     from skillwire.model.execution import Grant
-    from skillwire.model.skill import Action, HealthCheck
+    from skillwire.model.package import PackageVersion
+    from skillwire.model.skill import Action, HealthCheck, Skill
 
 
 #: Findings about scripts that matter to the person who lets them run.
@@ -56,14 +58,15 @@ _NAMED: Final = 8  # more changed files than this are counted, not named
 class _Request(NamedTuple):
     """A skill that needs a grant, its changes since the last grant, and whether this version is granted already."""
 
-    prepared: PreparedSkill
+    skill: Skill
+    place: str  # its folder, or its package
     action: Action
     changes: GrantChanges | None
     is_granted: bool
 
     @property
     def name(self) -> str:
-        return self.prepared.skill.name
+        return self.skill.name
 
 
 def _open_grants() -> Grants | None:
@@ -81,19 +84,23 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
 @click.option("--all", "take_all", is_flag=True, help="Grant every skill below FOLDER that runs code or calls an API.")
 @click.option("-y", "--yes", is_flag=True, help="Grant every named skill without asking.")
 @click.option("--dry-run", is_flag=True, help="Print the requested permissions, and change nothing.")
 @store_option
 @output_options
-def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool, dry_run: bool) -> None:
+def add(*, output: Output, folders: tuple[str, ...], take_all: bool, yes: bool, dry_run: bool) -> None:
     """Allow the skill in each FOLDER to run on this machine with the permissions it requests.
 
     A server runs nothing without a grant. A grant is for these files and permissions: any change in the folder needs a
-    new one. Grants are stored in the state directory, so run this as the user who runs the server.
+    new one. For a package that this machine's registry stores, give NAMESPACE/NAME; its latest version is granted.
+    Grants are stored in the state directory, so run this as the user who runs the server.
     """
-    requests = list(_requests(list(_skill_folders(folders, take_all=take_all)), take_all=take_all))
+    packages = [one for one in folders if not Path(one).exists()]
+    found = _skill_folders([Path(one) for one in folders if one not in packages], take_all=take_all)
+    skills = [*_folder_skills(list(found)), *map(_package_skill, packages)]
+    requests = list(_requests(skills, take_all=take_all))
     for request in requests:
         if dry_run or not request.is_granted:
             _print_request(output, request, output.line if dry_run else output.note)
@@ -113,14 +120,14 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
     for request in requests:
         if request not in declined:
             verb = success("granted ") if request in agreed else "granted before "
-            output.line(verb, bold(request.name), f" {request.prepared.skill.version}")
+            output.line(verb, bold(request.name), f" {request.skill.version}")
     if declined:
         raise _refusal(declined, "you declined")
 
 
 def _store(agreed: Sequence[_Request]) -> None:
     for request in agreed:
-        run_async(chosen_stores().grants().agree(request.prepared.skill, login_name()))
+        run_async(chosen_stores().grants().agree(request.skill, login_name()))
 
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
@@ -136,28 +143,48 @@ def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]
         yield from found
 
 
-def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
-    """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped."""
+def _folder_skills(folders: Sequence[Path]) -> Iterator[tuple[Skill, str]]:
+    """Yield the skill in each folder, and the folder."""
     from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # --help does without
 
-    grants = _open_grants()
     for folder in folders:
         prepared = prepare(folder.absolute(), "local", judges=JUDGES)
         if isinstance(prepared, RefusedFolder):
             none = f"None of the {len(folders)} was granted. " if len(folders) > 1 else ""
             fix = f"{none}See the errors with skillwire check {folder}."
             raise ValidationError("SKILLS_BROKEN", "it cannot be published", place=SourceLocation(str(folder)), fix=fix)
-        skill = prepared.skill
+        yield prepared.skill, str(prepared.path)
+
+
+def _package_skill(text: str) -> tuple[Skill, str]:
+    """Return the latest version of a package of this machine's registry. Raises NotFoundError (``SKILL_NOT_FOUND``)."""
+
+    async def find() -> PackageVersion | None:
+        package = await stores.packages.package(PackageName(*text.split("/")))
+        return await stores.packages.version(package.name, package.latest) if package else None
+
+    stores = chosen_stores()
+    found = run_async(find()) if text.count("/") == 1 and stores.exists else None
+    if found is None:
+        message = "there is no such folder, and no package NAMESPACE/NAME in the registry of this machine"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(text))
+    return found.skill, text
+
+
+def _requests(skills: Sequence[tuple[Skill, str]], *, take_all: bool) -> Iterator[_Request]:
+    """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped."""
+    grants = _open_grants()
+    for skill, place in skills:
         if take_all and not needs_grant(skill):
             continue
         try:
             action = granted_action(skill)
         except UsageError as error:
-            if len(folders) > 1:
-                error.fix = f"None of the {len(folders)} was granted. Leave {skill.name} out, or give --all."
+            if len(skills) > 1:
+                error.fix = f"None of the {len(skills)} was granted. Leave {skill.name} out, or give --all."
             raise
         changes = run_async(grants.changes(skill)) if grants else None
-        yield _Request(prepared, action, changes, grants is not None and run_async(grants.allows(skill)))
+        yield _Request(skill, place, action, changes, grants is not None and run_async(grants.allows(skill)))
 
 
 def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
@@ -167,7 +194,7 @@ def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
 
 def _print_request(output: Output, request: _Request, say: Callable[..., None]) -> None:
     """Print the permissions a skill requests, its changes, and findings about its scripts."""
-    skill = request.prepared.skill
+    skill = request.skill
     say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:_SHORT]}"))
     for label, parts in _rows(request):
         say(dim(f"  {label:<9}"), *parts)
@@ -177,7 +204,7 @@ def _print_request(output: Output, request: _Request, say: Callable[..., None]) 
 
 
 def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
-    skill, action, changes = request.prepared.skill, request.action, request.changes
+    skill, action, changes = request.skill, request.action, request.changes
     permissions, health = action.permissions, action.health
     if action.executor == "python":
         yield "runs", [f"{action.entrypoint}, {action.export}(args)"]
@@ -227,11 +254,11 @@ def _print_document(output: Output, requests: Sequence[_Request], agreed: Sequen
 
 
 def _request_object(request: _Request, *, is_granted: bool) -> GrantRequestObject:
-    skill, action, changes = request.prepared.skill, request.action, request.changes
+    skill, action, changes = request.skill, request.action, request.changes
     return {
         "name": skill.name,
         "version": skill.version,
-        "path": str(request.prepared.path),
+        "path": request.place,
         "digest": str(skill.artifact.digest),
         "executor": "http" if action.executor == "http" else "python",
         "entrypoint": action.entrypoint or None,

@@ -30,7 +30,7 @@ from skillwire.wire.tracing import is_tracing
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
-GRANT: Final = "skillwire grant add FOLDER/{}"
+GRANT: Final = "skillwire grant add FOLDER/{0}, or NAMESPACE/{0} for a package of a registry"
 #: The same about secrets that are not set.
 UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})

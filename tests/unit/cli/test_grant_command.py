@@ -3,12 +3,14 @@
 import json
 
 import pytest
-from tests.support.opened import open_grants
+from tests.support.opened import open_grants, run_blocking
 from tests.support.publishing import write_skill
+from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.loading import LoadJob, load_folders
 from skillwire.cli.completion import complete
 from skillwire.cli.main import cli, run
+from skillwire.model.package import PackageName
 from skillwire.model.packed_skills import unpack_skill
 
 CODE = "def main(args):\n    return args\n"
@@ -70,6 +72,25 @@ def test_what_is_granted_is_what_a_server_publishes(told, skills):
     assert open_grants().allows(published(folder))
     (grant,) = open_grants().all()
     assert grant.by == "ann"
+
+
+def test_a_package_of_the_registry_is_granted_by_its_name(told, document, tmp_path, state):
+    assert document("grant", "add", "corp/adder", status=3)["error"]["code"] == "SKILL_NOT_FOUND"
+    assert not state.exists()
+
+    async def push():
+        site = RegistrySite(tmp_path)
+        await site.account("corp")
+        toml = f'version = "1.0.0"\n{PYTHON}'
+        assert (await site.publish("corp", skill_archive("adder", main_py=CODE, skill_toml=toml))).status == 201
+        return (await site.store.version(PackageName("corp", "adder"), "1.0.0")).skill
+
+    skill = run_blocking(push())
+    assert not open_grants().allows(skill)
+    assert document("grant", "add", "corp/adder", "--yes")["skills"][0]["path"] == "corp/adder"
+    assert open_grants().allows(skill)
+    for name in ("corp/other", "corp", "corp/adder/more"):
+        assert "no package NAMESPACE/NAME" in told("grant", "add", name, "--yes", status=3).err
 
 
 @pytest.mark.parametrize("path", ["main.py", "SKILL.md", "skill.toml", "notes.txt"])

@@ -113,7 +113,7 @@ class PostgresDatabase:
         self._has_failed = False
         self._name = secrets.token_hex(8)
 
-    async def read(self, call: Callable[[Connection], Awaitable[T]], *, is_short: bool = False) -> T:  # noqa: ARG002  # all wait
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
         """Return what ``call`` returns; its queries see one moment. It may be called twice."""
         loop = await self._opened()
         while True:

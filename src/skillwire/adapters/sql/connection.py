@@ -67,11 +67,8 @@ class Connection(Protocol):
 class Database(Protocol):
     """A database that event loops read and write. Raises StorageError (``DATABASE``)."""
 
-    async def read(self, call: Callable[[Connection], Awaitable[T]], *, is_short: bool = False) -> T:
-        """Return what ``call`` returns; its queries see one moment. It may be called twice.
-
-        A read that ``is_short`` is one query, which finds a few rows by their keys.
-        """
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return what ``call`` returns; its queries see one moment. It may be called twice."""
 
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing.
@@ -110,7 +107,7 @@ def database_in_use(place: str) -> ConflictError:
 
 
 class Store:
-    """Keeps its rows in a database: :func:`reads`, :func:`looks_up`, :func:`writes` give its methods a connection."""
+    """What keeps its rows in a database: :func:`reads` and :func:`writes` give its methods a connection."""
 
     #: The name of the turn that its writes wait for; empty where each of them changes single rows.
     turn: ClassVar[str] = ""
@@ -127,19 +124,6 @@ def reads(
     @wraps(method)
     async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await store._database.read(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
-
-    return read
-
-
-def looks_up(
-    method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method ask one query that finds a few rows by their keys, which takes less time than a thread."""
-
-    @wraps(method)
-    async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        database = store._database  # noqa: SLF001  # its own
-        return await database.read(lambda connection: method(store, connection, *args, **kwargs), is_short=True)
 
     return read
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Store, looks_up, reads, writes
+from skillwire.adapters.sql.connection import Store, reads, writes
 from skillwire.errors import StorageError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -128,7 +128,7 @@ class SqlPackages(Store):
         await _record(connection, change)
         return True
 
-    @looks_up
+    @reads
     async def account(self, connection: Connection, name: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
         return _read_account(await connection.row(query, (name,)))
@@ -150,7 +150,7 @@ class SqlPackages(Store):
         await _record(connection, change)
         return True
 
-    @looks_up
+    @reads
     async def namespace(self, connection: Connection, name: str) -> Namespace | None:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
         row = await connection.row(query, (name,))
@@ -214,7 +214,7 @@ class SqlPackages(Store):
     async def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
         return await _roles(connection, account)
 
-    @looks_up
+    @reads
     async def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
         present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         query = (
@@ -299,7 +299,7 @@ class SqlPackages(Store):
         query = f"SELECT {_HELD} FROM packages WHERE namespace = ? AND name = ?"
         return _fits(await connection.value(query, version.package), pack_skill(version.skill))
 
-    @looks_up
+    @reads
     async def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
         found = await _find(connection, name, with_private=with_private)
         return None if found is None else found[1]
@@ -377,7 +377,7 @@ class SqlPackages(Store):
         query = f"SELECT account FROM readers WHERE package = {_NUMBER} ORDER BY account"
         return [account for (account,) in await connection.rows(query, name)]
 
-    @looks_up
+    @reads
     async def rights(self, connection: Connection, account: str) -> Rights:
         query = (
             f"SELECT {_ACCOUNT}, namespace, role, package "
@@ -391,7 +391,7 @@ class SqlPackages(Store):
         shared = [PackageName(namespace, package) for *_, namespace, _, package in rows if package]
         return Rights(_read_account(rows[0][:-3]), roles, shared)
 
-    @looks_up
+    @reads
     async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
         query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
         row = await connection.row(query, (*name, version))
@@ -490,7 +490,7 @@ class SqlPackages(Store):
             found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
         return ChangedPackages(ChangeCursor(change, *last), tuple(found), is_anew)
 
-    @looks_up
+    @reads
     async def revision(self, connection: Connection) -> int:
         return int(await connection.value("SELECT coalesce(max(changed), 0) FROM packages"))
 

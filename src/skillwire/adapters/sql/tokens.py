@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Connection, Store, looks_up, reads, writes
+from skillwire.adapters.sql.connection import Connection, Store, reads, writes
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions
@@ -31,7 +31,7 @@ class SqlGrants(Store):
     async def remove(self, connection: Connection, digest: str) -> int:
         return await connection.run("DELETE FROM grants WHERE digest = ?", (digest,))
 
-    @looks_up
+    @reads
     async def has(self, connection: Connection, digest: str, permissions: Permissions) -> bool:
         query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
         return await connection.row(query, (digest, permissions.digest)) is not None
@@ -84,7 +84,7 @@ class SqlTokens(Store):
             "UPDATE tokens SET used = ?1 WHERE token_id = ?2 AND (used IS NULL OR used < ?1)", (at, token_id)
         )
 
-    @looks_up
+    @reads
     async def find(self, connection: Connection, token_id: str) -> Token | None:
         query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
         row = await connection.row(query, (token_id,))
@@ -110,7 +110,7 @@ class SqlTokens(Store):
         kept = "SELECT number FROM ended_sessions WHERE ends > ? ORDER BY ends DESC LIMIT ?"
         await connection.run(f"DELETE FROM ended_sessions WHERE number NOT IN ({kept})", (now, most))  # noqa: S608  # a constant
 
-    @looks_up
+    @reads
     async def is_session_ended(self, connection: Connection, number: str) -> bool:
         query = "SELECT 1 FROM ended_sessions WHERE number = ?"
         return await connection.row(query, (number,)) is not None

@@ -1,7 +1,4 @@
-"""The database from an event loop: long reads in threads, and writes by one thread that commits them in groups.
-
-A short read takes 20 µs, a thread to do it 100 µs, and no read waits for a writer. So the event loop does the short
-ones itself once the database is open.
+"""The database from an event loop: reads in threads, and writes by one thread that commits them in groups.
 
 A durable commit waits for the disk equally long whether it holds one row or two hundred. So each write is handed to
 the writer thread while its caller waits on the event loop. The thread takes all writes that have come, does them in one
@@ -123,11 +120,8 @@ class AsyncDatabase:
         self._has_failed = False
         self._waited = 0.0
 
-    async def read(self, call: Callable[[Connection], Awaitable[T]], *, is_short: bool = False) -> T:
-        """Return what ``call`` returns, done in a thread unless it ``is_short``; its queries see one moment."""
-        if is_short and self.database.is_open():
-            with self.database.reading() as connection:
-                return finish(call(SqliteConnection(self.database, connection)))
+    async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return what ``call`` returns, done in a thread; its queries see one moment."""
 
         def read() -> T:
             with self.database.reading() as connection:
@@ -198,7 +192,6 @@ class AsyncDatabase:
             self._changed.notify_all()
         if thread is not None:
             await asyncio.to_thread(thread.join)
-        self.database.close()
 
     def _work(self, run: _WriterRun, before: threading.Thread | None) -> None:
         if before is not None:

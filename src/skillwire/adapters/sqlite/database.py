@@ -204,11 +204,6 @@ class Database:
             finally:
                 self.close()
 
-    def is_open(self) -> bool:
-        """Whether it was opened, and this thread is not within a transaction."""
-        connection = getattr(self._local, "connection", None)
-        return self._is_current and not (connection and connection.in_transaction)
-
     def version(self) -> int:
         """Return a number that changes when another connection than this thread's has written."""
         with self.reading() as connection:

@@ -28,7 +28,7 @@ def play_lan(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return player.wait(GRACE)  # Ctrl-C has reached it, too
     except subprocess.TimeoutExpired:
-        print(f"demo: this takes more than {PATIENCE:.0f} s; it is ended", file=sys.stderr)
+        print(f"demo: this takes more than {PATIENCE:.0f} s on this machine; it is ended", file=sys.stderr)
         player.send_signal(signal.SIGTERM)
         player.wait(GRACE)
         return 1

@@ -266,8 +266,20 @@ def in_words(seconds: float) -> str:
     return "a second"
 
 
+#: Characters of the longest first sentence of a command.
+_SENTENCE: Final = 200
+
+
 class CommandGroup(click.Group):
-    """A group of subcommands that suggests a name for an unknown one."""
+    """A group of subcommands that suggests a name for an unknown one, and tells each whole in its help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
+        """Write the first sentence of each command."""
+        with formatter.section("Commands"):
+            named = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+            formatter.write_dl(
+                [(name, one.get_short_help_str(limit=_SENTENCE)) for name, one in named if not one.hidden]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

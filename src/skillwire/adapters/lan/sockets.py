@@ -125,7 +125,7 @@ def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
     """Return why :func:`links` finds none, as part of a sentence."""
     known = {name for one in addresses for name in (one.interface, one.host)}
     if missing := [name for name in wanted if name not in known]:
-        return f"this machine has no interface, and no address, {' or '.join(missing)}"
+        return f"this machine has no interface and no address {' or '.join(missing)}"
     why = "no interface is up that takes multicast"
     return f"{', '.join(wanted)}: {why}" if wanted else why
 

@@ -273,7 +273,7 @@ _SENTENCE: Final = 200
 class CommandGroup(click.Group):
     """A group of subcommands that suggests a name for an unknown one, and tells each whole in its help."""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence of each command."""
         with formatter.section("Commands"):
             named = [(name, self.commands[name]) for name in self.list_commands(ctx)]

@@ -88,7 +88,7 @@ def test_every_module_of_the_wheel_can_be_imported_from_the_locked_versions_alon
     program = """
 import importlib, pkgutil, skillwire
 extras = {"mcp": (".mcp.",), "mcp_types": (".mcp.",), "zeroconf": (".lan.",)}
-extras |= {"asyncpg": (".postgres.",), "obstore": (".s3",)}
+extras |= {"asyncpg": (".postgres.",), "obstore": (".s3",), "opentelemetry": (".telemetry",)}
 for module in pkgutil.walk_packages(skillwire.__path__, "skillwire."):
     try:
         if not module.name.endswith("__main__"):
@@ -152,8 +152,9 @@ def test_what_needs_a_server_names_what_to_install(client, tmp_path, command):
     folders = () if command == "worker" else (EXAMPLE,)
     done = _run(client / "skillwire", command, *folders, *(["-o", "site"] if command == "build" else []), cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error[EXTRA_MISSING]: ")
-    assert "uv tool install 'skillwire[server] @ git+URL'" in done.stderr
+    code, extra = ("MCP_MISSING", "mcp") if command == "mcp" else ("EXTRA_MISSING", "server")
+    assert done.stderr.startswith(f"error[{code}]: ")
+    assert f"uv tool install 'skillwire[{extra}] @ git+URL'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -15,9 +15,7 @@ a whole request. Spec: RFC 3986 §3 and §5; ASD URL Structure.
 
 from __future__ import annotations
 
-import ipaddress
 import re
-import unicodedata
 from typing import Final, NamedTuple, NewType, NoReturn
 
 from skillwire import limits
@@ -185,6 +183,8 @@ def _to_ascii(text: str, host: str) -> str:
     Converting the result back must give the input: this refuses full-width and circled letters and digits, ideographic
     full stops, invisible characters, and characters that two versions of IDNA read differently.
     """
+    import unicodedata  # noqa: PLC0415 - needed by international hosts only
+
     written = unicodedata.normalize("NFC", host.lower())
     try:
         encoded = written.encode("idna")
@@ -197,6 +197,8 @@ def _to_ascii(text: str, host: str) -> str:
 
 
 def _read_ipv6(text: str, address: str) -> str:
+    import ipaddress  # noqa: PLC0415 - needed by IPv6 literals only
+
     bare, mark, zone = address.partition("%")
     try:
         host = ipaddress.IPv6Address(bare).compressed

@@ -242,6 +242,10 @@ common = {
     "agents": st.lists(texts).map(tuple),
     "placement": placements,
     "files": file_digests,
+    "wanted": st.sampled_from(["", "^1.2", "1.0.0"]),
+    "capabilities": st.just(()),
+    "requires": st.just({}),
+    "git": st.none(),
 }
 locked_skills = st.builds(
     LockedSkill,

@@ -18,14 +18,11 @@ import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Final, NamedTuple
-
-from zeroconf.asyncio import AsyncZeroconf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.link import Links
-from skillwire.adapters.lan.mdns_zeroconf import DnsBrowser, DnsResponder, Resolved
 from skillwire.adapters.lan.probes import Prober, ask
 from skillwire.adapters.lan.sockets import present, widen
 from skillwire.errors import DecodeError, SkillwireError
@@ -40,6 +37,11 @@ from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.trust.ecdsa import public_key_of
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.node import Peer
+
+if TYPE_CHECKING:
+    from zeroconf.asyncio import AsyncZeroconf
+
+    from skillwire.adapters.lan.mdns_zeroconf import DnsBrowser, DnsResponder, Resolved
 
 MISSING: Final = "mDNS is off: it needs the extra lan"
 #: Installed by the extra.

@@ -58,7 +58,7 @@ def test_without_the_extra_the_fix_says_how_to_have_it(store, monkeypatch):
     with pytest.raises(StorageError) as caught:
         store.keep(TOKEN, in_keyring=True)
     assert caught.value.code == "KEYRING"
-    assert "skillwire[keyring]" in caught.value.diagnostics().fix
+    assert "with the extra keyring" in caught.value.diagnostics().fix
     assert not store.path.exists()
 
 

@@ -152,13 +152,13 @@ def _not_asked(case, answer):
     query = case.query or {}
     is_told_inside = case.path == "/rpc"  # JSON-RPC tells its errors with 200
     is_unknown = "x-schemathesis-unknown-property" in query  # unknown parameters are ignored
-    if case.method.upper() == "OPTIONS" or answer.status_code == 414 or is_told_inside or is_unknown:
-        yield negative_data_rejection  # a preflight is answered wherever something may be, and 414 is a refusal, too
+    if case.method.upper() == "OPTIONS" or answer.status_code in {413, 414} or is_told_inside or is_unknown:
+        yield negative_data_rejection  # a preflight is answered wherever something may be; 413 and 414 are refusals, too
     is_call = case.method.upper() == "POST"  # each skill takes inputs of its own, and none takes those of another
     # 416: a range may lie behind the end, which the document cannot know.
     if (
         is_call
-        or answer.status_code in {414, 416}
+        or answer.status_code in {413, 414, 416}
         or "after" in query
         or len(str(query.get("q", ""))) > limits.SEARCH_WORDS
     ):

@@ -153,7 +153,7 @@ def _not_asked(case, answer):
     is_told_inside = case.path == "/rpc"  # JSON-RPC tells its errors with 200
     is_unknown = "x-schemathesis-unknown-property" in query  # unknown parameters are ignored
     if case.method.upper() == "OPTIONS" or answer.status_code in {413, 414} or is_told_inside or is_unknown:
-        yield negative_data_rejection  # a preflight is answered wherever something may be; 413 and 414 are refusals, too
+        yield negative_data_rejection  # a preflight is answered anywhere; 413 and 414 are refusals, too
     is_call = case.method.upper() == "POST"  # each skill takes inputs of its own, and none takes those of another
     # 416: a range may lie behind the end, which the document cannot know.
     if (

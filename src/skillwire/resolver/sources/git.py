@@ -307,7 +307,7 @@ class GitSource:
         if commit in self._objects:
             return
         filters = url not in self._servers or "filter" in self._servers[url][1]
-        wanted, most = ("blob:limit=16k", limits.GIT_SMALL_PACK_BYTES) if filters else ("", limits.GIT_PACK_BYTES)
+        wanted, most = ("blob:limit=64k", limits.GIT_SMALL_PACK_BYTES) if filters else ("", limits.GIT_PACK_BYTES)
         while True:
             try:
                 objects = yield from self._load(url, [commit], depth=True, filtered=wanted, max_bytes=most)

@@ -135,7 +135,7 @@ class LazyGroup(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         is_help = not {"--help", "-h"}.isdisjoint(rest) or (isinstance(command, click.Group) and not rest)
         if command is not None and is_help:
-            from skillwire.cli.advice import add_examples  # noqa: PLC0415  # only help needs them
+            from skillwire.cli.examples import add_examples  # noqa: PLC0415  # only help needs them
 
             add_examples(command, f"skillwire {name}")
         return name, command, rest

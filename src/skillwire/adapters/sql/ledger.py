@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from skillwire import limits
 from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
-from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING, Queue, count, search, statistics, tasks
+from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING, Queue
 from skillwire.adapters.sql.ledger_rows import (
     NAMED,
     NOTHING,
@@ -43,6 +43,7 @@ from skillwire.adapters.sql.ledger_rows import (
     state_in,
     state_of,
 )
+from skillwire.adapters.sql.ledger_search import count, search, statistics, tasks
 from skillwire.adapters.sql.outputs import Outputs
 from skillwire.adapters.sql.run_blobs import hold_blobs
 from skillwire.executions.states import (

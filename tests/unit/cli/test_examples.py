@@ -5,7 +5,7 @@ import shlex
 import click
 import pytest
 
-from skillwire.cli.advice import EXAMPLES, examples_of
+from skillwire.cli.examples import EXAMPLES, examples_of
 from skillwire.cli.main import GROUPS, cli
 
 FILES = ("inputs.json", "agent.csr", "weather.json", "server.toml")

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
-from skillwire.client.agent_thread import AgentThread, SceneProvider
+from skillwire.client.agent_thread import AgentThread
+from skillwire.client.scene_provider import SceneProvider
 from skillwire.errors import (
     DecodeError,
     FetchError,

@@ -40,12 +40,12 @@ from skillwire.server.console_request import (
     ANYONE,
     CallerNames,
     ConsoleRequest,
-    PageStreams,
     Pairs,
     RefusedError,
     following_path,
     read_console_request,
 )
+from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import ProblemError
 from skillwire.server.sessions import Sessions

@@ -25,12 +25,13 @@ import msgspec
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.dht import status_file
+from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
-from skillwire.adapters.lan.sockets import DhtSockets, SystemNetwork, present_hosts, resolve
+from skillwire.adapters.lan.sockets import SystemNetwork
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError, in_seconds
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill, DhtStatus

@@ -34,7 +34,8 @@ from skillwire.adapters.lan.mdns import Hints
 from skillwire.adapters.lan.probes import SuspectProbes
 from skillwire.adapters.lan.queries import Queries
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
-from skillwire.adapters.lan.state import LanState, StateWriter, View
+from skillwire.adapters.lan.state import LanState, StateWriter
+from skillwire.adapters.lan.view import View
 from skillwire.errors import (
     ConflictError,
     FetchError,

@@ -20,7 +20,7 @@ from typing import Any, Final
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.probes import Prober
-from skillwire.adapters.lan.state import View
+from skillwire.adapters.lan.view import View
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port

@@ -10,8 +10,9 @@ from tests.support.eventually import eventually_async
 
 from skillwire.adapters.dht import agent as agent_module
 from skillwire.adapters.dht.agent import DhtAgent, find_answering, load_state
+from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
 from skillwire.adapters.files.atomic import state_directory
-from skillwire.adapters.lan.sockets import DhtSockets, LinkAddress, SystemNetwork, present_hosts, resolve
+from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork
 from skillwire.errors import ConflictError, FetchError, StorageError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings

@@ -187,7 +187,8 @@ class Cluster(Servers):
 class Load:
     """Clients that publish, read and call, each against a server chosen anew for each request.
 
-    Each waits ``answer`` seconds for an answer.
+    Each waits ``answer`` seconds for an answer. They call as the operator: a stranger is known by its address, and the
+    server on an island sees another one than the others, so that a repeated key would be a new one there.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class Load:
 
     async def _accept(self, name: str, skill: str, number: int, subject: str) -> str | None:
         body = {"skill_id": f"local/{skill}", "caller": {"id": "load", "type": "agent"}, "inputs": {"number": number}}
-        key = {"idempotency-key": subject.replace(" ", "-")}
+        key = {**self._cluster.credentials, "idempotency-key": subject.replace(" ", "-")}
         while not self._is_over:
             operation = Operation("accept", name, subject, "", "", 0, 0)
             accepted = await self._request(operation, "POST", f"/skills/{skill}/executions", json=body, headers=key)
@@ -276,8 +277,8 @@ class Load:
     async def _wait(self, name: str, execution: str) -> None:
         for _ in range(1_000):
             operation = Operation("end", name, execution, "", "", 0, 0)
-            began = time.monotonic()
-            seen = await self._request(operation, "GET", f"/executions/{execution}", headers={"prefer": "wait=2"})
+            began, fields = time.monotonic(), {**self._cluster.credentials, "prefer": "wait=2"}
+            seen = await self._request(operation, "GET", f"/executions/{execution}", headers=fields)
             if seen is not None and seen[0].get("status") in _FINAL:
                 ended = time.monotonic()
                 self.history.append(operation._replace(value=_end(seen[0]), outcome="ok", began=began, ended=ended))
@@ -326,7 +327,7 @@ class Load:
     async def _final_end(self, execution: str) -> str:
         async def find() -> str | None:
             place = f"{self._random.choice(self._cluster.servers).url}/executions/{execution}"
-            async with self._session.get(place) as answer:
+            async with self._session.get(place, headers=self._cluster.credentials) as answer:
                 if answer.status == 404:
                     return "lost"
                 seen = await answer.json() if answer.status == 200 else {}

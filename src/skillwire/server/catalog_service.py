@@ -37,11 +37,11 @@ from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes
 from skillwire.server.problems import NOT_READY, ProblemError
-from skillwire.server.revision import ListedSkills, Superseded, make_indexes, make_revision
+from skillwire.server.revision import SkillSets, Superseded, make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_folders import PublishedFolders
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from skillwire.model.packed_skills import SkillChanges
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
-    from skillwire.server.responses import CachedResponse
     from skillwire.server.revision import Revision
 
 #: What an editor or a copy does in one go is taken together: until nothing happens for the first, at most the second.
@@ -66,10 +65,6 @@ _POLL: Final = 2.0
 _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
-#: So many skills are served before their indexes are compressed.
-_MANY: Final = 2_000
-#: The indexes of fewer are made in 0.2 s, which a request may wait for.
-_VERY_MANY: Final = 10_000
 #: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
 #: pushes share a revision, and one of 50,000 skills takes 2 s. The first one, which writes all files, may take minutes.
 _PUSH_PAUSES: Final = 9
@@ -333,8 +328,6 @@ class CatalogService:
                 self._again.set()
             # Else after the next refresh, unless changes never stop: what revisions leave would grow without end.
             if not self._again.is_set() or time.monotonic() - idle > _LONGEST_BUSY:
-                if self.current is not None and not self.current.prepared:
-                    self.current = replace(self.current, prepared=make_indexes(self.current.site))
                 self.on_idle()
                 idle = time.monotonic()
         self._save()
@@ -396,7 +389,7 @@ class CatalogService:
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
         namespaced, known = self.folders.namespaced_skills(), self.folders.known_skills()
         others = Catalog(0, namespaced)
-        listed = ListedSkills(
+        listed = SkillSets(
             everything.joined(namespaced, namespaced),
             known.joined(namespaced, others.visible_to(ANONYMOUS).skills),
             skills.joined(namespaced, others.usable_by(ANONYMOUS).skills),
@@ -421,21 +414,16 @@ class CatalogService:
         self._known, self._reported = listed.known, reported
         newly_listed = listed.usable.changes_since(self._listed)
         self._listed = listed.usable
-        before: Mapping[str, CachedResponse] | None = None
-        if self.current is not None and self._again.is_set() and len(skills) < _VERY_MANY:
-            before = {}  # more changes have come: made on request until the next revision
-        elif self.current is not None and len(skills) >= _MANY:
-            before = self.current.prepared
         revision = make_revision(
-            Catalog(self._number, everything),
-            Catalog(self._public_number, known),
-            Catalog(self._public_number, skills),
-            lambda: SearchAnswers(self._indexed(listed.usable, newly_listed), listed.usable, self._base_url),
+            self._number,
+            self._public_number,
+            SkillSets(everything, known, skills),
             listed,
+            lambda: SearchAnswers(self._indexed(listed.usable, newly_listed), listed.usable, self._base_url),
             base_url=self._base_url,
             superseded=self._superseded,
             broken=broken,
-            indexes=before,
+            before=self.current,
         )
         self.current = revision
         self._skills = skills
@@ -443,8 +431,6 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
-        if before and revision.prepared is before:
-            self.current = replace(revision, prepared=make_indexes(revision.site))
         self._all = everything
         logged, news = (everything, whole) if self._logs_all else (skills, changes)
         log_changes(self._log, self._number, len(logged), news)

@@ -159,7 +159,12 @@ class Part(NamedTuple):
 
 
 def choose_coding(accept_encoding: str) -> Coding:
-    """Return the best coding for an ``Accept-Encoding``, identity if all are refused. Spec: RFC 9110 §12.5.3."""
+    """Return the best coding for an ``Accept-Encoding``, identity if all are refused."""
+    return liked_codings(accept_encoding)[0]
+
+
+def liked_codings(accept_encoding: str) -> tuple[Coding, ...]:
+    """Return the codings that an ``Accept-Encoding`` allows, the best first, and identity. Spec: RFC 9110 §12.5.3."""
     weights: dict[str, float] = {}
     for item in accept_encoding.split(","):
         read = _WEIGHTED.fullmatch(item)
@@ -170,8 +175,8 @@ def choose_coding(accept_encoding: str) -> Coding:
     # Identity that is not mentioned is acceptable, but any coding that is mentioned is liked better.
     identity = weights.get("identity", 0.0)
     liked = {"br": weights.get("br", anything), "gzip": weights.get("gzip", anything), "identity": identity}
-    best = max(CODINGS, key=lambda coding: liked[coding])
-    return best if liked[best] > 0 else "identity"
+    allowed = [coding for coding in CODINGS if liked[coding] > 0]
+    return (*sorted(allowed, key=lambda coding: -liked[coding]), "identity")
 
 
 def matching_tag(if_none_match: str, tags: tuple[str, ...]) -> str | None:

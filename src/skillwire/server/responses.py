@@ -36,6 +36,7 @@ from skillwire.server.http import (
     choose_coding,
     encode_fields,
     join_fields,
+    liked_codings,
     matching_tag,
     read_fields,
     requested_part,
@@ -99,7 +100,7 @@ _STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Mod
 #: Clients send few different values; those are read once. Bounded, because the values are theirs.
 _REMEMBERED: Final = 256
 
-_codings: dict[bytes, Coding] = {}
+_codings: dict[bytes, tuple[Coding, ...]] = {}
 
 
 class EncodedBody(NamedTuple):
@@ -118,36 +119,46 @@ class WireResponse(NamedTuple):
     body: bytes
 
 
+class GzipBody(NamedTuple):
+    """Content that is compressed with gzip already: its bytes, the size of the content, and a digest of it."""
+
+    body: bytes
+    size: int
+    digest: str
+
+
 class CachedResponse:
     """A response with all codings of ``content``, or without any; ``size`` counts the bytes of all of them."""
 
     __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
 
-    def __init__(self, content: bytes, media_type: str, cache: CachePolicy, *, is_coded: bool = True) -> None:
-        digest = Digest.of(content).hex
+    def __init__(
+        self, content: bytes | GzipBody, media_type: str, cache: CachePolicy, *, is_coded: bool = True
+    ) -> None:
         self._by_coding: dict[Coding, EncodedBody] = {}
         self._by_tag: dict[bytes, EncodedBody] = {}
         tags = []
         self.size = 0
-        bodies: dict[Coding, bytes] = {"identity": content}
-        if is_coded and len(content) >= _WORTH_CODING:
-            tier = (len(content) >= _LARGE) + (len(content) >= _HUGE)
-            bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[tier])
-            bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[tier], mtime=0)
-        bodies = {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
+        bodies: dict[Coding, bytes | None]
+        if isinstance(content, GzipBody):
+            size, digest = content.size, content.digest
+            bodies = {"identity": None, "gzip": content.body}
+        else:
+            size, digest = len(content), Digest.of(content).hex
+            bodies = _compress(content) if is_coded and size >= _WORTH_CODING else {"identity": content}
         for coding, body in bodies.items():
+            length = size if body is None else len(body)
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
             kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY if is_coded else IDENTITY_FIELDS}
-            sent = {"Content-Type": media_type, "Content-Length": str(len(body))}
+            sent = {"Content-Type": media_type, "Content-Length": str(length)}
             if coding != "identity":
                 sent["Content-Encoding"] = coding
             fields = {200: [*encode_fields(sent, kept), *_OPEN], 304: [*encode_fields(kept), *_OPEN]}
             heads = {status: _STATUS_LINES[status] + join_fields(group) for status, group in fields.items()}
-            inflated = coding == "identity" and len(body) >= _LARGE and "gzip" in bodies
-            variant = EncodedBody(fields, heads, None if inflated else body)
+            variant = EncodedBody(fields, heads, body)
             self._by_coding[coding] = self._by_tag[tag.encode()] = variant
             tags.append(tag)
-            self.size += len(body)
+            self.size += length
         self._tags = tuple(tags)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
@@ -185,19 +196,33 @@ class CachedResponse:
                 return 304, held
             if (tag := matching_tag(condition.decode("latin-1"), self._tags)) is not None:
                 return 304, self._by_tag[tag.encode()]
-        return 200, self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
+        return 200, next(self._by_coding[coding] for coding in _liked(accepted) if coding in self._by_coding)
 
 
-def _coding(accepted: bytes | None) -> Coding:
+def _compress(content: bytes) -> dict[Coding, bytes | None]:
+    """Return the codings that are smaller than ``content``, and itself; None where it can be inflated from gzip."""
+    tier = (len(content) >= _LARGE) + (len(content) >= _HUGE)
+    bodies: dict[Coding, bytes | None] = {"identity": content}
+    smaller: dict[Coding, bytes] = {
+        "br": brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[tier]),
+        "gzip": gzip.compress(content, _GZIP_LEVEL[tier], mtime=0),
+    }
+    bodies |= {coding: body for coding, body in smaller.items() if len(body) < len(content)}
+    if tier and "gzip" in bodies:
+        bodies["identity"] = None
+    return bodies
+
+
+def _liked(accepted: bytes | None) -> tuple[Coding, ...]:
     if accepted is None:
-        return "identity"
-    coding = _codings.get(accepted)
-    if coding is None:
-        coding = choose_coding(accepted.decode("latin-1"))
+        return ("identity",)
+    codings = _codings.get(accepted)
+    if codings is None:
+        codings = liked_codings(accepted.decode("latin-1"))
         if len(_codings) >= _REMEMBERED:
             _codings.clear()
-        _codings[accepted] = coding
-    return coding
+        _codings[accepted] = codings
+    return codings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
 """A revision of what is served, made and swapped in as a whole, and what a caller may see and use of it.
 
-A request is answered from one revision to its end, so no response mixes two states. The compressed indexes of thousands
-of skills take longest to make, so such a revision is first served with the indexes of the one before. Artifacts of
-earlier revisions stay reachable by digest for a while, for clients that hold an older index. Every response starts from
-an :class:`AccessView`.
+A request is answered from one revision to its end, so no response mixes two states. Artifacts of earlier revisions
+stay reachable by digest for a while, for clients that hold an older index. Every response starts from an
+:class:`AccessView`.
 
 Indexes of scopes may be as many as there are skills, so they are made on request, and kept, within a bound, while their
 revision is the current one. Work that several requests wait for is done once, in a task that outlives each of them.
@@ -29,10 +28,11 @@ from skillwire.protocols.agent_skills.server import (
     Site,
     VersionsResponse,
 )
+from skillwire.server.index_parts import make_index_parts
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
+    from skillwire.server.index_parts import IndexPart
     from skillwire.server.search import SearchAnswers
 
 
@@ -174,10 +175,12 @@ class AccessView:
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
+#: The indexes of so many skills are made in parts.
+_MANY: Final = 2_000
 
 
-class ListedSkills(NamedTuple):
-    """All skills of lists and searches of packages: every one, those that everyone may know, and those to use."""
+class SkillSets(NamedTuple):
+    """Every skill, those that everyone may know of, and those that everyone may use."""
 
     everything: PackedSkills
     known: PackedSkills
@@ -195,7 +198,10 @@ class Superseded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Revision:
-    """A revision: its prepared responses and its public view; ``guarded`` is everything that is not public."""
+    """A revision: its prepared responses and its public view; ``guarded`` is everything that is not public.
+
+    ``index_parts`` are those of the prepared indexes, for the next revision.
+    """
 
     number: int
     skills: int
@@ -206,6 +212,7 @@ class Revision:
     public_view: AccessView
     listed: Catalog
     listed_guarded: Catalog
+    index_parts: Sequence[IndexPart] = ()
     broken: tuple[InvalidFolder, ...] = ()
     superseded: Mapping[Artifact, Superseded] = field(default_factory=dict)
 
@@ -225,40 +232,44 @@ class Revision:
         return self.answers.search
 
 
-def make_indexes(site: Site) -> dict[str, CachedResponse]:
-    """Return the indexes of a whole site, encoded and compressed; takes 0.2 s for 10,000 skills, more than the rest."""
+def make_indexes(
+    skills: PackedSkills, site: Site, before: Sequence[IndexPart] = ()
+) -> tuple[dict[str, CachedResponse], Sequence[IndexPart]]:
+    """Return the indexes of a whole site, encoded and compressed, and their parts where it has many skills."""
+    if len(skills) >= _MANY:
+        return make_index_parts(skills, site, before)
     found = {path: site.lookup(path) for path in _PREPARED}
-    return {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}
+    return {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}, ()
 
 
 def make_revision(
-    everything: Catalog,
-    known: Catalog,
-    public: Catalog,
+    number: int,
+    public_number: int,
+    skills: SkillSets,
+    listed: SkillSets,
     make_answers: Callable[[], SearchAnswers],
-    listed: ListedSkills,
     *,
     base_url: str,
     superseded: Mapping[Artifact, Superseded],
     broken: Iterable[InvalidFolder] = (),
-    indexes: Mapping[str, CachedResponse] | None = None,
+    before: Revision | None = None,
 ) -> Revision:
-    """Return the revision that serves ``everything``, and without credentials ``public``; takes 0.5 s for 10,000.
+    """Return the revision that serves ``skills`` after the one ``before``.
 
-    ``indexes`` are those of the revision before, where this one has to be served before its own are made.
+    ``listed`` are the skills of lists and searches. ``public_number`` is that of what callers without credentials get.
     """
+    everything = Catalog(number, skills.everything)
+    known, public = (Catalog(public_number, some) for some in skills[1:])
     open_before = [artifact for artifact, one in superseded.items() if one.was_public and one.name in public.skills]
     site = Site(public, base_url, open_before)
     forbidden = Site(known.without(public))
     every, listed_known, listed_usable = (Catalog(public.revision, skills) for skills in listed)
     view = AccessView(known, public, site, forbidden, listed_known, listed_usable, is_public=True)
-    if indexes is None:
-        with ThreadPoolExecutor(1) as another:  # compressing and indexing leave the interpreter to each other
-            preparing = another.submit(make_indexes, site)
-            answers = make_answers()
-            indexes = preparing.result()
-    else:
+    parts = before.index_parts if before else ()
+    with ThreadPoolExecutor(1) as another:  # compressing and indexing leave the interpreter to each other
+        preparing = another.submit(make_indexes, skills.usable, site, parts)
         answers = make_answers()
+        indexes, parts = preparing.result()
     return Revision(
         everything.revision,
         len(public.skills),
@@ -269,6 +280,7 @@ def make_revision(
         view,
         every,
         every.without(listed_usable),
+        parts,
         tuple(broken),
         superseded,
     )

@@ -90,28 +90,20 @@ def test_what_was_added_changed_and_removed_is_what_the_next_revision_says(publi
     assert published.description("one") == "Does something else."
 
 
-def test_many_skills_are_served_before_their_indexes_are_made(published, monkeypatch):
-    monkeypatch.setattr("skillwire.server.catalog_service._MANY", 1)
-    write_skill(published.skills, "one")
-    first = published.look()
+@pytest.mark.parametrize("many", [1, 3])
+def test_a_revision_is_served_with_its_own_indexes(published, monkeypatch, many):
+    monkeypatch.setattr("skillwire.server.revision._MANY", many)
     served: list[Revision] = []
     published.publication.follows.append(served.append)
-    write_skill(published.skills, "two")
-    second = published.look()
-    [early] = served
-    assert early.prepared is first.prepared
-    assert list(early.site.names) == ["one", "two"]
-    assert (early.number, early.public_view) == (second.number, second.public_view)
-    found = second.prepared[INDEX].ready(b"GET", [])
-    assert [entry["name"] for entry in json.loads(found.body)["skills"]] == ["one", "two"]
-
-
-def test_indexes_are_made_when_no_further_change_is_known(published):
-    write_skill(published.skills, "one")
+    names = ["one", "three", "two"]
+    for name in names:
+        write_skill(published.skills, name)
+        published.look()
+    shutil.rmtree(published.skills / "three")
     published.look()
-    write_skill(published.skills, "two")
-    published.publication.follow_packages()
-    assert published.look().prepared == {}
+    found = [json.loads(answer.body) for one in served if (answer := one.prepared[INDEX].ready(b"GET", []))]
+    listed = [[entry["name"] for entry in index["skills"]] for index in found]
+    assert listed == [["one"], ["one", "three"], names, ["one", "two"]]
 
 
 def test_nothing_new_makes_no_revision_and_loads_nothing(published, settle):

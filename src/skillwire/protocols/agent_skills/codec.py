@@ -41,6 +41,10 @@ _LAST_SECOND: Final = 253_402_300_800  # of the year 9999, the last one that has
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _ENTRIES_PER_CALL: Final = 64  # a call of the encoder costs as much as encoding four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+#: What stands before the entries of an index of each generation, and what behind them.
+INDEX_HEAD: Final = _encoder.encode({"$schema": SCHEMA_URI})[:-1].encode() + b',"skills":['
+OLD_INDEX_HEAD: Final = b'{"skills":['
+INDEX_END: Final = b"]}"
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
@@ -49,17 +53,24 @@ def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     Capabilities, scenes, requirements and a state other than active are added **[extension]**; other clients ignore
     them.
     """
-    return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
+    return INDEX_HEAD + encode_entries(entries) + INDEX_END
 
 
 def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.1.0 index: names, descriptions and files, nothing else."""
+    return OLD_INDEX_HEAD + encode_old_entries(entries) + INDEX_END
+
+
+def encode_entries(entries: Iterable[IndexEntry]) -> bytes:
+    """Return the entries of a 0.2.0 index, between its :data:`INDEX_HEAD` and its :data:`INDEX_END`."""
+    return _encode(map(_entry_object, entries))
+
+
+def encode_old_entries(entries: Iterable[IndexEntry]) -> bytes:
+    """Return the entries of a 0.1.0 index."""
     return _encode(
-        {},
-        (
-            {"name": entry.name, "description": entry.description, "files": [file.path for file in entry.files]}
-            for entry in entries
-        ),
+        {"name": entry.name, "description": entry.description, "files": [file.path for file in entry.files]}
+        for entry in entries
     )
 
 
@@ -111,16 +122,13 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     return fields
 
 
-def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
-    head = _encoder.encode(fields | {"skills": []})
+def _encode(entries: Iterable[dict[str, Any]]) -> bytes:
     written = io.BytesIO()
-    written.write(head[:-2].encode())  # without the brackets that close it
     separator = b""
     rest = iter(entries)
     while some := list(islice(rest, _ENTRIES_PER_CALL)):
         written.write(separator + _encoder.encode(some)[1:-1].encode())
         separator = b","
-    written.write(b"]}")
     return written.getvalue()
 
 

@@ -39,7 +39,9 @@ from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Artifact, Skill
 from skillwire.protocols.agent_skills.codec import (
     UNPLACED,
+    encode_entries,
     encode_index,
+    encode_old_entries,
     encode_old_index,
     encode_versions,
     place_urls,
@@ -216,6 +218,12 @@ class Site:
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
             return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
         return self._file(name, file) if len(names) == len(self.names) or name in names else None
+
+    def encode_part(self, names: Iterable[str]) -> tuple[bytes, bytes]:
+        """Return the entries of these skills in the indexes of the whole site: in that of 0.2.0, and in the old one."""
+        artifacts = artifacts_url(INDEX_PATH, self._base_url)
+        entries = [_entry(summarize(self._skills, name), artifacts) for name in names]
+        return encode_entries(entries), encode_old_entries(entry for entry in entries if entry.files)
 
     def skill_at(self, path: str) -> str | None:
         """Return the name of the skill at ``path``, where :meth:`lookup` finds something; None for several skills."""

@@ -32,6 +32,7 @@ from skillwire.model.execution import (
 from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.model.package import (
     Account,
+    AnnouncedFile,
     AuditEntry,
     Change,
     ChangeCursor,
@@ -360,6 +361,22 @@ class UploadStore(Protocol):
 
     async def expire(self) -> None:
         """Remove every upload that has expired. Raises StorageError."""
+
+
+class AnnouncedFileStore(Protocol):
+    """The files that were announced to a registry one by one and are not published yet. Raises StorageError."""
+
+    async def announce(self, file: AnnouncedFile) -> bool:
+        """Store a file; False where its account, or all of them, would have announced too much."""
+
+    async def find(self, account: str, tickets: Collection[str], now: float) -> Sequence[AnnouncedFile]:
+        """Return the files of ``account`` with these tickets, in any order, which have not ended."""
+
+    async def remove(self, tickets: Collection[str]) -> None:
+        """Forget files."""
+
+    async def remove_ended(self, now: float) -> Sequence[AnnouncedFile]:
+        """Forget what has ended, and return it."""
 
 
 class GrantStore(Protocol):

@@ -1,4 +1,4 @@
-"""The servers of one database have one key, and a signed request counts once for all of them."""
+"""The servers of one database have one key, count a signed request once, and know how many they are."""
 
 import pytest
 from tests.support.opened import Blocking
@@ -32,3 +32,14 @@ def test_a_signature_counts_once_until_it_ends(servers):
     assert not second.use_signature(b"digest", 101.0, 501.0)
     assert second.use_signature(b"other", 101.0, 501.0)
     assert second.use_signature(b"digest", 500.5, 900.0)
+
+
+def test_servers_know_how_many_they_are_until_one_leaves_or_is_silent(servers):
+    first, second = servers
+    assert first.count("a", 100.0, 15.0) == 1
+    assert second.count("b", 101.0, 15.0) == 2
+    assert first.count("a", 110.0, 15.0) == 2
+    assert first.count("a", 117.0, 15.0) == 1, "the other was silent for longer than it said"
+    assert second.count("b", 118.0, 15.0) == 2
+    second.leave("b")
+    assert first.count("a", 119.0, 15.0) == 1

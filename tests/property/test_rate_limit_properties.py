@@ -23,6 +23,22 @@ def test_no_span_of_time_holds_more_than_the_burst_and_what_filled_meanwhile(lim
             assert last - first + 1 <= most + 1e-6
 
 
+@given(LIMITS, st.lists(st.tuples(st.floats(0, 60), st.integers(0, 3)), max_size=80))
+def test_servers_that_share_a_limit_let_no_more_in_than_one(limit, requests):
+    servers = [RateLimiter(limit, servers=lambda: 4) for _ in range(4)]
+    now, taken = 0.0, []
+    for pause, chosen in requests:
+        now += pause
+        if servers[chosen].take("a", now).allowed:
+            taken.append(now)
+    least = max(limit.burst, 4)  # each server lets one in
+    assert all(
+        number + 1 <= least + (moment - begin) * limit.per_second + 1e-6
+        for first, begin in enumerate(taken)
+        for number, moment in enumerate(taken[first:])
+    )
+
+
 @given(LIMITS, PAUSES)
 def test_who_waits_as_long_as_is_asked_is_let_in(limit, pauses):
     limiter, now = RateLimiter(limit), 0.0

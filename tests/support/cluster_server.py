@@ -21,6 +21,8 @@ def main() -> None:
     """Serve until SIGTERM."""
     from skillwire import Publisher  # noqa: PLC0415  # they keep a clock that is set before
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
+    from skillwire.server.auth.rate_limit import RateLimit  # noqa: PLC0415  # same
+    from skillwire.server.configuration import ServerConfiguration  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.run import listen, run  # noqa: PLC0415  # same
 
@@ -49,7 +51,10 @@ def main() -> None:
         return number
 
     configure_logging("json")
-    application = create_app([], functions=publisher.functions, registry=True, store=store, access_log=False)
+    unlimited = ServerConfiguration(principal_limit=RateLimit(1_000_000, 1_000_000))  # all clients are one account
+    application = create_app(
+        [], functions=publisher.functions, registry=True, store=store, access_log=False, configuration=unlimited
+    )
     run(application, listen(host, int(port)), on_ready=lambda _: None)
 
 

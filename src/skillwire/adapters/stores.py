@@ -28,7 +28,7 @@ from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.run_blobs import SqlRunBlobs
 from skillwire.adapters.sql.servers import SqlServers
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
-from skillwire.adapters.sql.uploads import SqlUploads
+from skillwire.adapters.sql.uploads import SqlAnnouncedFiles, SqlUploads
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import SourceLocation, StorageError, UsageError
@@ -49,6 +49,8 @@ _SERVER_KEY_BYTES: Final = 32  # random
 #: Seconds for which a server leads, and until it asks again: another one takes over soon after it was killed.
 _LEADS_SECONDS: Final = 5.0
 _ASKS_SECONDS: Final = 1.0
+#: Seconds for which a server counts as one of several after it was last heard of.
+_PRESENT_SECONDS: Final = 15.0
 _SHARED: Final = ("postgresql://", "postgres://")
 
 
@@ -96,6 +98,7 @@ class Stores:
         self._name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._keeping: asyncio.Task[None] | None = None
         self._asked: dict[str, tuple[bool, float]] = {}  # work → whether it is led here, and when to ask again
+        self.present = 1  # servers of the database, as they were last counted
 
     @property
     def is_shared(self) -> bool:
@@ -151,12 +154,18 @@ class Stores:
             self._asked[work] = number is not None, now + _ASKS_SECONDS
         return not self.is_shared or self._asked[work][0]
 
+    async def count_servers(self) -> None:
+        """Count the servers of a shared database, of which this process is one. Raises StorageError."""
+        self.present = await self.servers.count(self._name, self.clock().wall, _PRESENT_SECONDS)
+
     async def resign(self) -> None:
-        """Let another server do what this one did for all."""
-        with contextlib.suppress(StorageError):  # its leases end soon
+        """Let the other servers do what this one did for all, and share what it had."""
+        with contextlib.suppress(StorageError):  # all of it ends soon
             for work, (is_leading, _) in self._asked.items():
                 if is_leading:
                     await self.leases.resign(work, self._name)
+            if self.is_shared:
+                await self.servers.leave(self._name)
 
     async def prepare(self) -> None:
         """Check that all who use a shared database have one key, and measure its time from now on in this event loop.
@@ -179,6 +188,11 @@ class Stores:
         """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""
         folder = self._state / "uploads"
         return SqlUploads(self.database, folder, wait) if self.is_shared else FileUploads(folder)
+
+    @cached_property
+    def announced_files(self) -> SqlAnnouncedFiles:
+        """The files that are sent one by one."""
+        return SqlAnnouncedFiles(self.database)
 
     def tokens(self) -> Tokens:
         """Return the tokens. Raises StorageError for a key that cannot be used."""

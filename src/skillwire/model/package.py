@@ -246,6 +246,22 @@ class Upload(NamedTuple):
     expires: float
 
 
+def upload_number(size: int, digest: Digest) -> str:
+    """Return the number of the upload of these bytes."""
+    return f"{size}-{digest.hex}"
+
+
+class AnnouncedFile(NamedTuple):
+    """A file that an account sends by itself, for a ticket, before ``ends``; it is published with others."""
+
+    ticket: str
+    account: str
+    path: str
+    size: int
+    digest: Digest
+    ends: float
+
+
 Published = Literal["created", "repeated", "conflict", "closed", "full"]
 
 

@@ -43,7 +43,7 @@ from skillwire.registry.accounts import (
     require_account,
 )
 from skillwire.server.auth.authentication import Authentication
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.auth.rate_limit import RateLimit, caller_of
 from skillwire.server.components import RegistryComponents
 from skillwire.server.console_request import (
     ConsoleRequest,
@@ -95,7 +95,7 @@ class SignInPages:
         self._configuration = configuration
         self._accounts = accounts
         self._base_url = base_url
-        self._counted = RateLimiter(_SIGN_INS)
+        self._counted = authentication.limiter(_SIGN_INS)
 
     def routes(self) -> Sequence[Route]:
         """Return the rows."""
@@ -258,7 +258,7 @@ class AccountPages:
         self._base_url = base_url
         self._has_lan = has_lan
         self._clock = clock
-        self._guesses = RateLimiter(_GUESSES)
+        self._guesses = authentication.limiter(_GUESSES)
 
     def routes(self) -> Sequence[Route]:
         """Return the rows."""

@@ -85,7 +85,7 @@ from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
@@ -125,6 +125,8 @@ _TIDY_SECONDS: Final = 3600.0
 #: Seconds between two looks whether the database answers, and for the changes of other servers, which also wake the
 #: task that looks.
 _FOLLOW_SECONDS: Final = 5.0
+#: Seconds between two counts of the servers that share the limits of callers.
+_COUNT_SECONDS: Final = 5.0
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -205,18 +207,28 @@ class Application(Starlette):
         if self.dht is not None:
             self.dht.start()
         await self.services.executions.resume()
+        if self.services.count is not None:
+            self._repeat("servers", self.services.count, _COUNT_SECONDS)
         if (packages := self.services.packages) is None:
             return
-        repeat, tidy = self.services.executions.service.background.repeat, packages.tidy
-        self._repeated = [asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))]
+        self._repeat("registry", packages.tidy, _TIDY_SECONDS)
         if packages.watch is not None:
-            changes, look = Dispatcher(), self.catalog.look_for_packages
+            changes = Dispatcher()
             packages.watch(changes.wake)
-            following = repeat("database", look, changes.wait, _FOLLOW_SECONDS, lambda: False)
-            self._repeated.append(asyncio.create_task(following))
+            self._repeat("database", self.catalog.look_for_packages, _FOLLOW_SECONDS, changes.wait)
         if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
+
+    def _repeat(
+        self,
+        name: str,
+        work: Callable[[], Awaitable[object]],
+        seconds: float,
+        wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        repeat = self.services.executions.service.background.repeat
+        self._repeated.append(asyncio.create_task(repeat(name, work, wait, seconds, lambda: False)))
 
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Unregister from the LAN and the DHT while requests are still answered; ``has_failed`` after an error."""
@@ -232,11 +244,11 @@ class Application(Starlette):
     async def shutdown(self) -> None:
         """Stop watching the folders, and every part; return when they have ended."""
         await self.unregister()
+        for task in self._repeated:
+            task.cancel()
         for close in self.services.close:
             await close()
         if self.services.packages is not None:
-            for task in self._repeated:
-                task.cancel()
             await self.services.packages.downloads.close()
             await self.services.packages.proofs.close()
         await self.services.executions.stop()
@@ -459,6 +471,7 @@ def make_components(
         skills=SkillListCache(served),
         ungranted=partial(ungranted_skills, stores),
         resign=stores.resign,
+        count=stores.count_servers if stores.is_shared else None,
         readiness=ReadinessCheck(
             stores.database,
             time.monotonic,
@@ -477,6 +490,7 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
         registry=registry,
         publications=Publications(registry),
         uploads=stores.uploads(_wait_for),
+        announced=stores.announced_files,
         downloads=downloads,
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         accounts=Accounts(store, stores.tokens, time.time),
@@ -600,8 +614,12 @@ def _make_python_executor(
 def make_authentication(settings: ServerConfiguration, stores: Stores, base_url: str = "") -> Authentication:
     """Return the authentication by the configuration and the tokens in ``stores``."""
     use = stores.servers.use_signature if stores.is_shared else None
+
+    def servers() -> int:
+        return stores.present
+
     if settings.oauth2 is None:
-        return Authentication(settings, stores.tokens, base_url=base_url, use_signature=use)
+        return Authentication(settings, stores.tokens, base_url=base_url, use_signature=use, servers=servers)
     from skillwire.server.auth.oauth import BearerTokens, OidcSignIn, issuer_policy  # noqa: PLC0415  # few servers have one
 
     addresses = issuer_policy(AddressPolicy(), settings.oauth2)
@@ -619,4 +637,5 @@ def make_authentication(settings: ServerConfiguration, stores: Stores, base_url:
         sign_in=sign_in,
         base_url=base_url,
         use_signature=use,
+        servers=servers,
     )

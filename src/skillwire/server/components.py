@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
-    from skillwire.ports import UploadStore
+    from skillwire.ports import AnnouncedFileStore, UploadStore
     from skillwire.registry.accounts import Accounts
     from skillwire.registry.device_logins import DeviceLogins
     from skillwire.registry.packages import Registry
@@ -70,6 +70,7 @@ class RegistryComponents:
     registry: Registry
     publications: Publications
     uploads: UploadStore
+    announced: AnnouncedFileStore
     downloads: Downloads
     proofs: NamespaceProofs
     accounts: Accounts
@@ -89,8 +90,8 @@ class RegistryComponents:
 class Components:
     """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision.
 
-    ``resign`` leaves what this server does for all to another one. ``packages`` is None for a server that publishes
-    folders alone.
+    ``count`` counts the servers of a shared database, and ``resign`` leaves what this one does for all to another one.
+    ``packages`` is None for a server that publishes folders alone.
     """
 
     catalog: CatalogService
@@ -104,6 +105,7 @@ class Components:
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
     readiness: ReadinessCheck
     resign: Callable[[], Awaitable[object]]
+    count: Callable[[], Awaitable[object]] | None = None
     packages: RegistryComponents | None = None
 
     @property

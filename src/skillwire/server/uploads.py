@@ -2,7 +2,7 @@
 
 Every API of the registry publishes through here, so all of them refuse the same, with every finding. The bytes that
 they receive share one bound. Some clients send files one by one, each for a ticket; until they are published together,
-they are uploads, and a restart forgets their tickets.
+they are uploads.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, StorageError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
+from skillwire.model.package import AnnouncedFile, upload_number
 from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.ports import UploadStore
+    from skillwire.ports import AnnouncedFileStore, UploadStore
     from skillwire.registry.accounts import Actor
     from skillwire.registry.packages import PublishedVersion, Registry
     from skillwire.server.request_bodies import SpooledBody
@@ -111,79 +112,69 @@ class Publications:
         return await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
 
 
-class UploadedFile(NamedTuple):
-    """A file that was announced, and the upload of its bytes once they were received; kept until ``ends``."""
-
-    ticket: str
-    account: str
-    path: str
-    size: int
-    digest: Digest
-    ends: float
-    upload: str | None = None  # empty for an empty file
-
-
 class UploadedFiles:
-    """Files that were announced or received one by one and are not published yet, by their tickets."""
+    """Files that were announced or received one by one and are not published yet; ``clock`` is seconds since 1970.
 
-    def __init__(self, clock: Callable[[], float], uploads: UploadStore) -> None:
-        self._clock = clock
+    The bytes of each are an upload that belongs to its ticket.
+    """
+
+    def __init__(self, announced: AnnouncedFileStore, uploads: UploadStore, clock: Callable[[], float]) -> None:
+        self._announced = announced
         self._uploads = uploads
-        self._files: dict[str, UploadedFile] = {}  # in the order of their ends
+        self._clock = clock
 
     async def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
-        """Return the ticket for a file. Raises ProblemError (413, 503)."""
-        now = self._clock()
-        await self.remove([file for file in self._files.values() if file.ends < now])
+        """Return the ticket for a file. Raises ProblemError (413, 503), StorageError."""
         if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
             raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
-        own = [file.size for file in self._files.values() if file.account == account]
-        held = size + sum(file.size for file in self._files.values())
-        is_much = size + sum(own) > limits.ARCHIVE_TOTAL_BYTES or len(own) >= limits.ARCHIVE_ENTRIES
-        if is_much or held > limits.REGISTRY_UPLOADED_BYTES:
+        now = self._clock()
+        await self._remove_bytes(await self._announced.remove_ended(now))
+        ends = now + limits.REGISTRY_UPLOADED_SECONDS
+        file = AnnouncedFile(secrets.token_urlsafe(24), account, path, size, digest, ends)
+        if not await self._announced.announce(file):
             raise ProblemError(_CROWDED)
-        ticket = secrets.token_urlsafe(24)
-        self._files[ticket] = UploadedFile(ticket, account, path, size, digest, now + limits.REGISTRY_UPLOADED_SECONDS)
-        return ticket
+        return file.ticket
 
     async def receive(self, account: str, ticket: str, body: SpooledBody) -> None:
         """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
-        file = self._of(account, ticket)
+        (file,) = await self.find(account, [ticket])
         if file.digest != body.digest:
             fix = "Announce the file with the size and the digest of the bytes that you send."
             raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
-        number = ""
         if file.size:
-            number, _, _, offset, _ = await self._uploads.begin(ticket, file.size, file.digest)
-            if not offset:
-                await self._uploads.append(ticket, number, 0, _piece(body))
-        self._files[ticket] = file._replace(upload=number)
+            upload = await self._uploads.begin(ticket, file.size, file.digest)
+            if not upload.offset:
+                await self._uploads.append(ticket, upload.number, 0, _piece(body))
 
-    def find(self, account: str, tickets: Iterable[str]) -> list[UploadedFile]:
+    async def find(self, account: str, tickets: Iterable[str]) -> list[AnnouncedFile]:
         """Return the files with these tickets. Raises ValidationError (``UPLOAD_MISSING``)."""
-        files = [self._of(account, ticket) for ticket in dict.fromkeys(tickets)]
-        for file in files:
-            if file.upload is None:
-                raise ValidationError("UPLOAD_MISSING", f"the bytes of {ascii(file.path)[:200]} were not received")
-        return files
-
-    def read(self, file: UploadedFile) -> FileContent:
-        """Return a file with its bytes. Raises NotFoundError (``UPLOAD_NOT_FOUND``), ConflictError, StorageError."""
-        return FileContent(file.path, self._uploads.read(file.ticket, file.upload) if file.upload else b"")
-
-    async def remove(self, files: Iterable[UploadedFile]) -> None:
-        """Forget files and their bytes."""
-        for file in files:
-            self._files.pop(file.ticket, None)
-            if file.upload:
-                with suppress(NotFoundError, StorageError):  # those that are left expire
-                    await self._uploads.remove(file.ticket, file.upload)
-
-    def _of(self, account: str, ticket: str) -> UploadedFile:
-        file = self._files.get(ticket)
-        if file is None or file.account != account or file.ends < self._clock():
+        asked = list(dict.fromkeys(tickets))
+        found = {file.ticket: file for file in await self._announced.find(account, asked, self._clock())}
+        if len(found) < len(asked):
             raise ValidationError("UPLOAD_MISSING", "no file was announced with this ticket, or too long ago")
-        return file
+        return [found[ticket] for ticket in asked]
+
+    def read(self, file: AnnouncedFile) -> FileContent:
+        """Return a file with its bytes, which were received.
+
+        Raises ValidationError (``UPLOAD_MISSING``), ConflictError (``UPLOAD_OFFSET``), StorageError.
+        """
+        try:
+            content = self._uploads.read(file.ticket, upload_number(file.size, file.digest)) if file.size else b""
+        except NotFoundError as error:
+            message = f"the bytes of {ascii(file.path)[:200]} were not received"
+            raise ValidationError("UPLOAD_MISSING", message) from error
+        return FileContent(file.path, content)
+
+    async def remove(self, files: Sequence[AnnouncedFile]) -> None:
+        """Forget files and their bytes."""
+        await self._announced.remove([file.ticket for file in files])
+        await self._remove_bytes(files)
+
+    async def _remove_bytes(self, files: Sequence[AnnouncedFile]) -> None:
+        for file in files:
+            with suppress(NotFoundError, StorageError):  # those that are left expire
+                await self._uploads.remove(file.ticket, upload_number(file.size, file.digest))
 
 
 async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:

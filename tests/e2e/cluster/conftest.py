@@ -59,7 +59,8 @@ class Cluster:
         if not skills.exists():
             write_skill(skills, "waits", {"skill.toml": _TOML, "code/main.py": _CODE})
         configuration = self.folder / "server.toml"
-        configuration.write_text("[executions]\ngrant_all = true\nlease_seconds = 2\n")
+        executions = "[executions]\ngrant_all = true\nlease_seconds = 2\n"
+        configuration.write_text(f"{executions}[rate_limit]\nprincipal_per_minute = 60_000\nprincipal_burst = 3_000\n")
         return [str(skills), "--registry", "--store", self.url, "--config", str(configuration), "--no-access-log"]
 
     def make_tokens(self, url: str) -> tuple[str, str]:

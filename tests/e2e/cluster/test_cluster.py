@@ -56,6 +56,14 @@ def test_a_server_that_never_saw_a_version_sends_its_bytes(cluster):
     assert (answer.status, b"The first." in answer.body) == (200, True)
 
 
+def test_each_server_counts_against_its_share_of_a_limit(cluster):
+    def limits():
+        answers = [server.get(f"{API}/packages", cluster.fields()) for server in cluster.servers]
+        return {answer.fields["ratelimit-limit"] for answer in answers}
+
+    eventually(lambda: limits() == {"1000"})  # of 3,000
+
+
 def test_an_upload_goes_on_at_another_server(cluster):
     archive = skill_archive("uploaded", text=os.urandom(300).hex())
     fields = cluster.fields(**{"Content-Type": "application/json"})
@@ -71,6 +79,20 @@ def test_an_upload_goes_on_at_another_server(cluster):
     answer = b.get(path, cluster.fields(), method="POST")
     assert answer.status == 201, answer
     assert "uploaded" in cluster.index(c, answer.fields[REVISION.lower()])
+
+
+def test_files_that_are_sent_one_by_one_to_any_server_are_published_together(cluster):
+    a, b, c = cluster.servers
+    content = b"---\nname: in-pieces\ndescription: Does it.\nmetadata:\n  version: 1.0.0\n---\nDo it.\n"
+    hub, fields = "/api/v1/skills", cluster.fields(**{"Content-Type": "application/json"})
+    asked = {"path": "SKILL.md", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    ticket = document(a.get(f"{hub}/-/upload-url", fields, method="POST", body=json.dumps(asked).encode()))
+    document(b.get(f"{hub}/-/uploads/{ticket['uploadTicket']}", cluster.fields(), method="POST", body=content))
+    files = [{"storageId": ticket["uploadTicket"]}]
+    wish = json.dumps({"slug": "in-pieces", "version": "1.0.0", "ownerHandle": "ann", "files": files})
+    answer = c.get(hub, fields, method="POST", body=wish.encode())
+    assert document(answer)["ok"], answer
+    assert "in-pieces" in cluster.index(a, answer.fields[REVISION.lower()])
 
 
 def test_a_session_begun_at_one_server_counts_at_the_others_and_ends_at_all(cluster):

@@ -24,7 +24,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors, write_all
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.package import Upload, is_account
+from skillwire.model.package import Upload, is_account, upload_number
 
 #: The number of an upload: its size, and the SHA-256 that it is to have.
 UPLOAD: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
@@ -43,7 +43,7 @@ class FileUploads:
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         check_size(size)
-        return await asyncio.to_thread(self._begin, account, f"{size}-{digest.hex}")
+        return await asyncio.to_thread(self._begin, account, upload_number(size, digest))
 
     def _begin(self, account: str, number: str) -> Upload:
         folder = self._folder / account

@@ -28,10 +28,11 @@ from skillwire.model.digest import Digest
 #: Rows and bytes of one transaction at most, but for a single larger row.
 _ROWS: Final = 2_000
 _BYTES: Final = 16 * 1024 * 1024
-#: Tables that others refer to come first; those of the schema and of what a machine leads at present are not copied.
+#: Tables that others refer to come first. Not copied are those of the schema, of what a machine leads at present, and of
+#: files on their way.
 _FIRST: Final = ("packages",)
 _NUMBERED: Final = ("packages", "artifacts", "executions")
-_OMITTED: Final = ("migrations", "leaders", "worker_leases")
+_OMITTED: Final = ("migrations", "leaders", "worker_leases", "announced_files")
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 _ALONE: Final = f"SELECT pg_try_advisory_lock({IN_USE})"
 _CREATE: Final = f"CREATE TABLE IF NOT EXISTS {UNFINISHED_COPY} ()"

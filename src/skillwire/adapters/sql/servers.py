@@ -1,4 +1,7 @@
-"""What the servers of one database have to agree on, as rows: their key, and the signed requests that count once."""
+"""What the servers of one database have to agree on, as rows.
+
+That is their key, the signed requests that count once, and how many servers share the rate limits of callers.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +40,17 @@ class SqlServers(Store):
         await connection.run("DELETE FROM used_signatures WHERE ends < ?", (now,))
         statement = "INSERT INTO used_signatures VALUES (?, ?) ON CONFLICT DO NOTHING"
         return await connection.run(statement, (digest, ends)) == 1
+
+    @writes
+    async def count(self, connection: Connection, server: str, now: float, seconds: float) -> int:
+        """Store that ``server`` is up until ``now + seconds``; return how many servers are."""
+        statement = "INSERT INTO present_servers VALUES (?, ?) ON CONFLICT (server) DO UPDATE SET ends = excluded.ends"
+        await connection.run(statement, (server, now + seconds))
+        await connection.run("DELETE FROM present_servers WHERE ends < ?", (now,))
+        number: int = await connection.value("SELECT count(*) FROM present_servers")
+        return number
+
+    @writes
+    async def leave(self, connection: Connection, server: str) -> None:
+        """Store that ``server`` is not up any more."""
+        await connection.run("DELETE FROM present_servers WHERE server = ?", (server,))

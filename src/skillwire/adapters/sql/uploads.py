@@ -1,12 +1,14 @@
 """Archives on their way to a registry of several servers, as rows: any server takes the next bytes of an upload.
 
+Files that are announced one by one are rows in either database, so any server takes them, after a restart too.
 The bodies of single requests are files of the server that receives them, as in :mod:`skillwire.adapters.files.uploads`.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import AsyncIterable, Callable, Coroutine
+from collections.abc import AsyncIterable, Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -25,10 +27,12 @@ from skillwire.adapters.files.uploads import (
 )
 from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
 from skillwire.model.digest import Digest
-from skillwire.model.package import Upload
+from skillwire.model.package import AnnouncedFile, Upload, upload_number
 
 #: Bytes of a row; the last row of a request has fewer.
 _ROW_BYTES: Final = limits.MIB
+_COLUMNS: Final = "ticket, account, path, size, digest, ends"
+_NAMED: Final = "ticket IN (SELECT value FROM json_each(?))"
 _TOTAL: Final = "SELECT coalesce(sum(held), 0) FROM uploads"
 
 
@@ -52,7 +56,7 @@ class SqlUploads(Store):
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         check_size(size)
-        return await self._begin(account, f"{size}-{digest.hex}")
+        return await self._begin(account, upload_number(size, digest))
 
     @writes
     async def _begin(self, connection: Connection, account: str, number: str) -> Upload:
@@ -125,3 +129,40 @@ class SqlUploads(Store):
         if row is None:
             raise upload_not_found(number)
         return make_upload(number, *row)
+
+
+class SqlAnnouncedFiles(Store):
+    """Fills :class:`skillwire.ports.AnnouncedFileStore`."""
+
+    @writes
+    async def announce(self, connection: Connection, file: AnnouncedFile) -> bool:
+        query = "SELECT count(*), coalesce(sum(size), 0) FROM announced_files"
+        number, held = await connection.row(f"{query} WHERE account = ?", (file.account,))
+        _, held_by_all = await connection.row(query)
+        is_much = number >= limits.ARCHIVE_ENTRIES or held + file.size > limits.ARCHIVE_TOTAL_BYTES
+        if is_much or held_by_all + file.size > limits.REGISTRY_UPLOADED_BYTES:
+            return False
+        values = (*file[:4], str(file.digest), file.ends)
+        await connection.run("INSERT INTO announced_files VALUES (?, ?, ?, ?, ?, ?)", values)
+        return True
+
+    @reads
+    async def find(
+        self, connection: Connection, account: str, tickets: Collection[str], now: float
+    ) -> Sequence[AnnouncedFile]:
+        query = f"SELECT {_COLUMNS} FROM announced_files WHERE account = ? AND ends >= ? AND {_NAMED}"  # noqa: S608  # constants
+        return [_read(row) for row in await connection.rows(query, (account, now, json.dumps(list(tickets))))]
+
+    @writes
+    async def remove(self, connection: Connection, tickets: Collection[str]) -> None:
+        await connection.run(f"DELETE FROM announced_files WHERE {_NAMED}", (json.dumps(list(tickets)),))  # noqa: S608  # a constant
+
+    @writes
+    async def remove_ended(self, connection: Connection, now: float) -> Sequence[AnnouncedFile]:
+        query = f"DELETE FROM announced_files WHERE ends < ? RETURNING {_COLUMNS}"  # noqa: S608  # a constant
+        return [_read(row) for row in await connection.rows(query, (now,))]
+
+
+def _read(row: Sequence[Any]) -> AnnouncedFile:
+    ticket, account, path, size, digest, ends = row
+    return AnnouncedFile(ticket, account, path, size, Digest(digest), ends)

@@ -147,7 +147,7 @@ class Authentication:
     """Authenticates callers.
 
     ``auth_config`` describes the methods to callers; ``resource`` has this server's metadata. ``tokens`` is first
-    called when a key is shown; ``close`` is called at the end.
+    called when a key is shown; ``servers`` returns how many servers share the limits; ``close`` is called at the end.
     """
 
     def __init__(
@@ -160,6 +160,7 @@ class Authentication:
         sign_in: OidcSignIn | None = None,
         base_url: str = "",
         use_signature: UseSignature | None = None,
+        servers: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.auth_config = auth_config(configuration)
@@ -171,16 +172,21 @@ class Authentication:
         self._bearer = bearer
         self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time, use_signature)
-        self._callers = RateLimiter(configuration.principal_limit)
-        self._anonymous = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
+        self._servers = servers
+        self._callers = self.limiter(configuration.principal_limit)
+        self._anonymous = self.limiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
         self._limits_loopback = True
-        self._failures = RateLimiter(_FAILURES)
+        self._failures = self.limiter(_FAILURES)
         self._clock = clock
 
     @property
     def provider(self) -> str:
         """The host at which people sign in with OpenID Connect; empty where they do not."""
         return parse_url(self.sign_in.issuer).authority if self.sign_in else ""
+
+    def limiter(self, limit: RateLimit) -> RateLimiter:
+        """Return what counts against ``limit``, which all servers share."""
+        return RateLimiter(limit, servers=self._servers)
 
     def serve_registry(self, registry: Registry, *, is_limited: bool) -> None:
         """Authenticate accounts of ``registry`` too, and limit what is asked of it without credentials.
@@ -189,7 +195,7 @@ class Authentication:
         """
         self.registry = registry
         if is_limited and self._anonymous is None:
-            self._anonymous, self._limits_loopback = RateLimiter(_REGISTRY), False
+            self._anonymous, self._limits_loopback = self.limiter(_REGISTRY), False
 
     def count_anonymous(self, address: str) -> Mapping[str, str]:
         """Count a request without credentials; return its header fields. Raises ProblemError (429)."""

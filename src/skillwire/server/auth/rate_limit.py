@@ -3,6 +3,7 @@
 A bucket holds ``burst`` requests and fills by ``per_minute`` a minute. Callers are principals, or addresses of those
 who have not said who they are; of IPv6 the /64, since everyone has 2^64 of the rest. The table is bounded: a caller
 who was silent so long that the bucket is full again is as good as unknown, and the longest silent is forgotten first.
+Each of several servers counts for itself against its share of the limit.
 The fields are those of draft-ietf-httpapi-ratelimit-headers before its 7th version, which clients read.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -28,7 +30,7 @@ _PREFIX_BITS: Final = 64
 class RateLimit:
     """How many requests a minute, and how many at once after a pause; each at least 1."""
 
-    per_minute: int
+    per_minute: float
     burst: int
 
     @property
@@ -57,15 +59,24 @@ class Allowance(NamedTuple):
 
 
 class RateLimiter:
-    """Counts the requests of at most ``callers`` callers against one limit."""
+    """Counts the requests of at most ``callers`` callers against one limit, which ``servers()`` servers share."""
 
-    def __init__(self, limit: RateLimit, *, callers: int = limits.RATE_LIMIT_CALLERS) -> None:
-        self._limit = limit
+    def __init__(
+        self, limit: RateLimit, *, servers: Callable[[], int] = lambda: 1, callers: int = limits.RATE_LIMIT_CALLERS
+    ) -> None:
+        self._whole = limit
+        self._servers = servers
         self._callers = callers
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → requests left, when
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+    @property
+    def _limit(self) -> RateLimit:
+        """The share of this server."""
+        whole, servers = self._whole, self._servers()
+        return whole if servers == 1 else RateLimit(whole.per_minute / servers, max(1, whole.burst // servers))
 
     def look(self, caller: str, now: float) -> Allowance:
         """Return whether a request of ``caller`` would be answered, without counting one; arguments as of take."""
@@ -82,9 +93,9 @@ class RateLimiter:
         return allowance
 
     def _left(self, caller: str, now: float) -> float:
-        burst = float(self._limit.burst)
-        left, then = self._buckets.get(caller, (burst, now))
-        return min(burst, left + max(0.0, now - then) * self._limit.per_second)
+        limit = self._limit
+        left, then = self._buckets.get(caller, (limit.burst, now))
+        return min(float(limit.burst), left + max(0.0, now - then) * limit.per_second)
 
     def _allowance(self, left: float, taken: int = 0) -> Allowance:
         limit = self._limit

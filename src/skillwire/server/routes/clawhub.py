@@ -9,6 +9,7 @@ for is left out: display names, changelogs, topics, stars; the only tag is ``lat
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -119,7 +120,7 @@ class ClawHubRoutes:
         self._parts = parts
         self._registry = parts.registry
         self._store = parts.registry.store
-        self._uploaded = UploadedFiles(services.clock, parts.uploads)
+        self._uploaded = UploadedFiles(parts.announced, parts.uploads, time.time)
         self._folders = services.publisher
 
     # --- reading -----------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ class ClawHubRoutes:
         asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
-        files = self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
+        files = await self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
 
         def read() -> PreparedSkill:
             return read_upload([self._uploaded.read(file) for file in files], namespace, name=asked.slug)

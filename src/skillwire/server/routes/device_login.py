@@ -19,7 +19,8 @@ from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.registry.accounts import REGISTRY_SCOPES
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.auth.authentication import Authentication
+from skillwire.server.auth.rate_limit import RateLimit, caller_of
 from skillwire.server.components import RegistryComponents
 from skillwire.server.context import RequestContext
 from skillwire.server.http import read_pairs
@@ -46,10 +47,10 @@ _BEGINS: Final = RateLimit(20, 20)
 class DeviceLoginRoutes:
     """Answers the programs; ``parts`` are those of the registry."""
 
-    def __init__(self, parts: RegistryComponents) -> None:
+    def __init__(self, parts: RegistryComponents, authentication: Authentication) -> None:
         self._logins = parts.device_logins
         self._accounts = parts.accounts
-        self._begun = RateLimiter(_BEGINS)
+        self._begun = authentication.limiter(_BEGINS)
 
     def routes(self) -> Sequence[Route]:
         """Return their rows."""

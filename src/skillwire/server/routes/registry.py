@@ -86,7 +86,7 @@ class RegistryApi(Protocol):
             return []
         groups = (
             AccountRoutes(parts),
-            DeviceLoginRoutes(parts),
+            DeviceLoginRoutes(parts, services.authentication),
             PackageRoutes(parts),
             UploadRoutes(parts),
             AccountPages(

@@ -29,6 +29,7 @@ OTHERS = {
     "run_blobs",
     "ended_sessions",
     "device_logins",
+    "announced_files",
     "migrations",
     "artifacts",
 }

@@ -155,7 +155,7 @@ class Stores:
         return not self.is_shared or self._asked[work][0]
 
     async def count_servers(self) -> None:
-        """Count the servers of a shared database, of which this process is one. Raises StorageError."""
+        """Count the servers of a shared database, this process among them. Raises StorageError."""
         self.present = await self.servers.count(self._name, self.clock().wall, _PRESENT_SECONDS)
 
     async def resign(self) -> None:

@@ -28,8 +28,8 @@ from skillwire.model.digest import Digest
 #: Rows and bytes of one transaction at most, but for a single larger row.
 _ROWS: Final = 2_000
 _BYTES: Final = 16 * 1024 * 1024
-#: Tables that others refer to come first. Not copied are those of the schema, of what a machine leads at present, and of
-#: files on their way.
+#: Tables that others refer to come first. Not copied are those of the schema, of what a machine leads, and of files on
+#: their way.
 _FIRST: Final = ("packages",)
 _NUMBERED: Final = ("packages", "artifacts", "executions")
 _OMITTED: Final = ("migrations", "leaders", "worker_leases", "announced_files")

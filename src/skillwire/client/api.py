@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from skillwire.client.lan import AsyncLan
 from skillwire.client.registry import AsyncRemoteRegistry
 from skillwire.client.rpc import AsyncRpcSkills
-from skillwire.client.runner import AsyncRunner, documented_by
+from skillwire.client.runner import AsyncRunner, awaited, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
 from skillwire.client.watch import AsyncCallWatch
 from skillwire.model.typed_output import check_type
-from skillwire.resolver.lockfile import Verification, remove, verify
 from skillwire.resolver.references import endpoint_url
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from skillwire.client.calls import CallArguments
-    from skillwire.errors import SkillwireError
-    from skillwire.folder.review import SkillReview
-    from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import SkillRef
     from skillwire.model.remote_execution import RemoteExecution
-    from skillwire.resolver.apply import InstallReport
-    from skillwire.resolver.plan import InstallPlan, UpdateComparison
-    from skillwire.resolver.which import Resolution
 
 T = TypeVar("T")
 
@@ -74,8 +66,7 @@ class AsyncClient(ClientBase[AsyncRunner]):
         ref = await self._runner.run(self._session.resolve_one(reference, both=both), timeout)
         return AsyncRemoteSkill(ref, self._session, self._runner, limit.left())
 
-    async def which(self, reference: str, *, explain: bool = False, timeout: float | None = None) -> Resolution:
-        return await self._runner.run(self._session.which(reference, explain=explain), timeout)
+    which = awaited(Client.which)
 
     async def find(
         self,
@@ -88,92 +79,23 @@ class AsyncClient(ClientBase[AsyncRunner]):
         hits = await self._runner.run(self._session.search(query, origins, capability_type), timeout)
         return [(AsyncRemoteSkill(skill, self._session, self._runner), score) for skill, score in hits]
 
-    async def sharing_document(self, url: str) -> bytes:
-        return await self._runner.run(self._session.sharing_document(url))
-
-    async def plan(
-        self,
-        *references: str,
-        agents: Sequence[str] = (),
-        copy: bool | None = None,
-        choose: Callable[[Sequence[SkillRef]], Sequence[SkillRef]] | None = None,
-        timeout: float | None = None,
-    ) -> InstallPlan:
-        return await self._runner.run(self._session.plan(references, agents, copy=copy, choose=choose), timeout)
-
-    async def plan_locked(self, *names: str) -> InstallPlan:
-        return await self._runner.run(self._session.plan_locked(names))
-
-    async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
-        return await self._runner.run(self._session.plan_update(comparisons))
-
-    async def inspect(
-        self, plan: InstallPlan, *, consent: bool = False, on_done: Callable[[], object] = lambda: None
-    ) -> InstallPlan:
-        return await self._runner.run(self._session.inspect(plan, consent=consent, on_done=on_done))
-
-    async def hold_back(
-        self, plan: InstallPlan, accept: Collection[str] = (), declined: Collection[str] = ()
-    ) -> tuple[InstallPlan, dict[str, SkillwireError]]:
-        return await self._runner.run(self._session.hold_back(plan, accept, declined))
-
-    async def diff(self, reference: str, version: str = "", *, timeout: float | None = None) -> SkillReview:
-        return await self._runner.run(self._session.diff(reference, version), timeout)
-
-    async def apply(
-        self,
-        plan: InstallPlan,
-        *,
-        consent: bool = False,
-        overwrite: bool = False,
-        on_done: Callable[[], object] = lambda: None,
-    ) -> InstallReport:
-        flow = self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
-        return await self._runner.run(flow)
-
-    async def add(
-        self,
-        *references: str,
-        agents: Sequence[str] = (),
-        consent: bool = False,
-        overwrite: bool = False,
-        copy: bool | None = None,
-        timeout: float | None = None,
-    ) -> InstallReport:
-        flow = self._session.add(references, agents, consent=consent, overwrite=overwrite, copy=copy)
-        return await self._runner.run(flow, timeout)
-
-    async def installed(self) -> list[LockedSkill]:
-        return await self._runner.run(self._session.installed())
-
-    async def verify(self, *names: str) -> Verification:
-        return await self._runner.run(verify(self._session.folder, names))
-
-    async def remove(self, *names: str, overwrite: bool = False) -> list[LockedSkill]:
-        return await self._runner.run(remove(self._session.folder, names, overwrite=overwrite))
-
-    async def compare(self, *names: str, to: str = "") -> list[UpdateComparison]:
-        return await self._runner.run(self._session.compare(names, to))
-
-    async def outdated(self, *names: str, timeout: float | None = None) -> list[UpdateComparison]:
-        return await self._runner.run(self._session.outdated(names), timeout)
-
-    async def update(
-        self,
-        *names: str,
-        accept: Collection[str] = (),
-        consent: bool = False,
-        overwrite: bool = False,
-        timeout: float | None = None,
-    ) -> InstallReport:
-        flow = self._session.update(names, accept, consent=consent, overwrite=overwrite)
-        return await self._runner.run(flow, timeout)
-
-    async def trusted_origins(self) -> dict[str, OriginRecord]:
-        return await self._runner.run(self._session.trusted_origins())
-
-    async def revoke_trust(self, origin: str, *, dry_run: bool = False) -> list[str]:
-        return await self._runner.run(self._session.revoke_trust(origin, dry_run=dry_run))
+    sharing_document = awaited(Client.sharing_document)
+    plan = awaited(Client.plan)
+    plan_locked = awaited(Client.plan_locked)
+    plan_update = awaited(Client.plan_update)
+    inspect = awaited(Client.inspect)
+    hold_back = awaited(Client.hold_back)
+    diff = awaited(Client.diff)
+    apply = awaited(Client.apply)
+    add = awaited(Client.add)
+    installed = awaited(Client.installed)
+    verify = awaited(Client.verify)
+    remove = awaited(Client.remove)
+    compare = awaited(Client.compare)
+    outdated = awaited(Client.outdated)
+    update = awaited(Client.update)
+    trusted_origins = awaited(Client.trusted_origins)
+    revoke_trust = awaited(Client.revoke_trust)
 
     @overload
     async def call(
@@ -224,20 +146,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
             self._runner, self._session, reference, inputs or {}, options, use_unverified=use_unverified
         )
 
-    async def execution(self, execution: str) -> RemoteExecution:
-        return await self._runner.run(self._session.calls.status(execution))
-
-    async def result(
-        self,
-        execution: str,
-        *,
-        timeout: float | None = None,
-        on_change: Callable[[RemoteExecution], object] = lambda _: None,
-    ) -> RemoteExecution:
-        return await self._runner.run(self._session.calls.wait(execution, timeout, on_change))
-
-    async def cancel(self, execution: str) -> RemoteExecution:
-        return await self._runner.run(self._session.calls.cancel(execution))
+    execution = awaited(Client.execution)
+    result = awaited(Client.result)
+    cancel = awaited(Client.cancel)
 
     def registry(self, url: str = "") -> AsyncRemoteRegistry:
         return AsyncRemoteRegistry(self._session.registry_url(url), self._session, self._runner)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from skillwire.client.agent_thread import AgentThread
 from skillwire.client.lan_flows import checked_names
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import awaited, documented_by
 from skillwire.client.session import ClientSession, discovery_of
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.resolver.lan_settings import join_discovery
@@ -127,25 +127,12 @@ class AsyncClient(_Base):
         """Leave the DHT."""
         await self.close()
 
-    async def put(self, offer: DhtOffer, *, timeout: float = _SECONDS) -> DhtPut:
-        return await self._run(partial(_put, self.settings.dht, offer, timeout))
-
-    async def get(self, skill_id: str, capability: str = "", *, timeout: float = _SECONDS) -> DhtAnswer:
-        return await self._run(partial(_get, self.settings.dht, skill_id, capability, timeout))
-
-    async def find_by_capability(
-        self, capabilities: Names, *, match: Match = "all", timeout: float = _SECONDS
-    ) -> DhtAnswer:
-        return await self._run(partial(_find, self.settings.dht, capabilities, match, timeout))
-
-    async def remove(self, skill_id: str, capabilities: Names = (), *, timeout: float = _SECONDS) -> DhtPut:
-        return await self._run(partial(_remove, self.settings.dht, skill_id, capabilities, timeout))
-
-    async def ping(self, host: str, port: int, *, timeout: float = _SECONDS) -> DhtPong:
-        return await self._run(lambda agent: agent.ping(host, port, seconds=timeout))
-
-    async def status(self) -> DhtStatus:
-        return await self._run(_status)
+    put = awaited(Client.put)
+    get = awaited(Client.get)
+    find_by_capability = awaited(Client.find_by_capability)
+    remove = awaited(Client.remove)
+    ping = awaited(Client.ping)
+    status = awaited(Client.status)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
@@ -208,8 +208,7 @@ class AsyncLan:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
         return self._flows.settings
 
-    async def discover(self, query: str = "", **options: Unpack[DiscoverOptions]) -> list[LanSkill]:
-        return await self._runner.run(self._flows.discover(query, **options))
+    discover = awaited(Lan.discover)
 
     async def skill(
         self, skill: LanSkill | SkillRef, *, use_unverified: bool | None = None, timeout: float | None = None
@@ -222,36 +221,10 @@ class AsyncLan:
     ) -> Providers:
         return self._flows.providers(capability, use_unverified=use_unverified, timeout=timeout)
 
-    async def next_provider(self, providers: Providers) -> SkillRef:
-        return await self._runner.run(providers.next())
-
-    async def call(
-        self,
-        capability: str,
-        inputs: Mapping[str, Any] | None = None,
-        *,
-        use_unverified: bool | None = None,
-        **options: Unpack[CallArguments],
-    ) -> RemoteExecution:
-        flow = self._session.call_capability(capability, inputs or {}, options, use_unverified=use_unverified)
-        return await self._runner.run(flow)
-
-    async def request_scene(
-        self,
-        scene: str,
-        capabilities: Names = (),
-        *,
-        join: bool = False,
-        use_unverified: bool | None = None,
-        choose: Callable[[Sequence[SkillRef]], SkillRef | None] | None = None,
-    ) -> SceneResult:
-        flow = self._session.request_scene(scene, capabilities, choose, join=join, use_unverified=use_unverified)
-        return await self._runner.run(flow)
-
-    async def provide_scene(
-        self, folder: Path, scene: str, capabilities: Names = (), *, port: int = 0, logs: bool = False
-    ) -> SceneResult:
-        return await self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
+    next_provider = awaited(Lan.next_provider)
+    call = awaited(Lan.call)
+    request_scene = awaited(Lan.request_scene)
+    provide_scene = awaited(Lan.provide_scene)
 
     async def scene_skills(
         self,
@@ -263,11 +236,8 @@ class AsyncLan:
         found = await self._runner.run(self._session.scene_skills(scene, tuple(capabilities), origins, after))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
-    async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
-        return await self._runner.run(self._flows.scenes(found))
-
-    async def snapshot(self) -> LanSnapshot:
-        return await self._runner.run(self._flows.snapshot())
+    scenes = awaited(Lan.scenes)
+    snapshot = awaited(Lan.snapshot)
 
     def listen(self) -> AsyncIterator[LanChange]:
         return self._flows.thread.listen_awaited()

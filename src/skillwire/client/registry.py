@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
 from skillwire.codes import CODES
 from skillwire.errors import (
     ConflictError,
@@ -366,23 +366,8 @@ class AsyncRemoteRegistry:
         self._flows = RegistryFlows(url, session.context)
         self._runner = runner
 
-    async def publish(self, folder: Path | str, **options: Unpack[PublishOptions]) -> PublishedPackage:
-        return await self._runner.run(self._flows.publish_folder(Path(folder), **options))
-
-    async def publish_all(
-        self,
-        folders: Sequence[Path],
-        on_done: Callable[[], object] = lambda: None,
-        **options: Unpack[PublishOptions],
-    ) -> list[PublishedPackage | SkillwireError]:
-        return await self._runner.run(self._flows.publish_folders(folders, on_done, **options))
-
-    async def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
-        flow = self._flows.set_state(read_reference(reference), status, reason=reason, successor=successor)
-        return await self._runner.run(flow)
-
-    async def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return await self._runner.run(self._flows.ask(method, path, document))
-
-    async def rows(self, path: str, key: str, *, most: int = 10_000) -> list[dict[str, Any]]:
-        return await self._runner.run(self._flows.all(path, key, most))
+    publish = awaited(RemoteRegistry.publish)
+    publish_all = awaited(RemoteRegistry.publish_all)
+    set_state = awaited(RemoteRegistry.set_state)
+    request = awaited(RemoteRegistry.request)
+    rows = awaited(RemoteRegistry.rows)

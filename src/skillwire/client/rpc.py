@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
-from skillwire.client.runner import AsyncRunner, SyncRunner, documented_by
+from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
     BlobMode,
@@ -231,11 +231,7 @@ class AsyncRpcSkills(_RpcFlows):
         super().__init__(endpoint, session)
         self._runner = runner
 
-    async def list_skills(
-        self, namespace: str | None = None, *, detail: ListDetail = "names", limit: int = 50, cursor: str | None = None
-    ) -> SkillPage:
-        params = ListSkills(namespace=namespace, detail=detail, limit=limit, cursor=cursor)
-        return await self._runner.run(self._ask(params, decode_page))
+    list_skills = awaited(RpcSkills.list_skills)
 
     async def iterate(
         self, namespace: str | None = None, *, detail: ListDetail = "summary"
@@ -249,36 +245,14 @@ class AsyncRpcSkills(_RpcFlows):
             if cursor is None:
                 return
 
-    async def describe_skill(
-        self, name: str, *, version: str | None = None, detail: SkillDetail = "summary"
-    ) -> DescribedSkill:
-        return await self._runner.run(
-            self._ask(DescribeSkill(name=name, version=version, detail=detail), decode_described)
-        )
-
-    async def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
-        return await self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
-
-    async def execute_skill(
-        self, name: str, args: Mapping[str, Any] | None = None, **options: Unpack[SkillOptions]
-    ) -> RunResult:
-        return await self._runner.run(self._execute_skill(name, args, **options))
-
-    async def run_code(
-        self, code: str, args: Mapping[str, Any] | None = None, **options: Unpack[CodeOptions]
-    ) -> RunResult:
-        return await self._runner.run(self._run_code(code, args, **options))
-
-    async def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
-        return await self._runner.run(self._create_blob(content, kind))
-
-    async def read_blob(
-        self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None
-    ) -> BlobPart:
-        return await self._runner.run(self._read_blob(ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)))
+    describe_skill = awaited(RpcSkills.describe_skill)
+    read_skill_file = awaited(RpcSkills.read_skill_file)
+    execute_skill = awaited(RpcSkills.execute_skill)
+    run_code = awaited(RpcSkills.run_code)
+    create_blob = awaited(RpcSkills.create_blob)
+    read_blob = awaited(RpcSkills.read_blob)
 
     async def load_skills_protocol_guide(self) -> str:
         return (await self._runner.run(self._ask(LoadGuide(), decode_file))).content
 
-    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        return await self._runner.run(self._call(method, params))
+    call = awaited(RpcSkills.call)

@@ -8,17 +8,19 @@ the first request, under the address policy that the session has at that moment.
 from __future__ import annotations
 
 import time
+from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from skillwire.errors import SkillwireError
 from skillwire.wire.exchange import TIME_LEFT, All, Flow, HttpRequest, Step, Work, drive, drive_async, limit_time
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from skillwire.client.session import AsyncHttp, ClientSession, SyncHttp
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)
 
@@ -33,6 +35,20 @@ def documented_by(blocking: type) -> Callable[[Kind], Kind]:
         return kind
 
     return decorate
+
+
+def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return ``method`` for the asynchronous twin of its class, whose runner returns what must be awaited.
+
+    ``method`` returns what its runner returns, and does nothing with it.
+    """
+
+    @wraps(method)
+    async def twin(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: Any = method(self, *args, **kwargs)
+        return await answer  # type: ignore[no-any-return]  # of the other runner
+
+    return twin
 
 
 class SyncRunner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import awaited, documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.model.skill import SKILL_MD
@@ -204,26 +204,11 @@ class AsyncRemoteSkill(SkillFlows):
         super().__init__(ref, session, timeout)
         self._runner = runner
 
-    async def described(self) -> DescribedSkill:
-        return await self._runner.run(self._fetch_described())
-
-    async def descriptor(self) -> SkillDescriptor:
-        return await self._runner.run(self._fetch_descriptor())
-
-    async def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
-        return await self._runner.run(self._call(inputs or {}, options))
-
-    async def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
-        return await self._runner.run(self._prepare(inputs or {}, options))
-
-    async def files(self) -> Files:
-        return await self._runner.run(self._fetch_files())
-
-    async def versions(self) -> list[SkillRef]:
-        return await self._runner.run(self._fetch_versions())
-
-    async def body(self) -> str:
-        return await self._runner.run(self._read_body())
-
-    async def open(self, path: str) -> bytes:
-        return await self._runner.run(self._read_file(path))
+    described = awaited(RemoteSkill.described)
+    descriptor = awaited(RemoteSkill.descriptor)
+    call = awaited(RemoteSkill.call)
+    prepare = awaited(RemoteSkill.prepare)
+    files = awaited(RemoteSkill.files)
+    versions = awaited(RemoteSkill.versions)
+    body = awaited(RemoteSkill.body)
+    open = awaited(RemoteSkill.open)

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, NamedTuple, Self
+
+import msgspec
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
@@ -31,8 +32,8 @@ from skillwire.protocols.skill_discovery.settings import CacheSettings
 from skillwire.trust.guarded_json import load_json
 
 _ZONE: Final = re.compile(r"%([A-Za-z0-9._-]{1,15})\](?=:[0-9]+\Z)", re.ASCII)
-_LATEST: Final = 10**14
-_TRUST: Final = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
+_Time = Annotated[int, msgspec.Meta(ge=0, lt=10**14)]  # milliseconds since the epoch, until the year 5138
+_Names = Annotated[list[str], msgspec.Meta(max_length=int(limits.LAN_LIST_ENTRIES))]
 #: Seconds that a clock may have been set back without making the cache invalid.
 _CLOCK: Final = 60.0
 #: Changes after which an entry is kept anew; changes without effect. Any other change drops the entry.
@@ -51,67 +52,64 @@ class Entry(NamedTuple):
     expires: int
 
 
+class _Provider(msgspec.Struct, rename="camel"):
+    endpoint: str
+    version: str
+    capabilities: _Names
+    scenes: _Names
+    status: HealthStatus
+    last_updated: _Time
+    expires_at: _Time
+    agent_id: str = ""
+    skill_type: str = ""
+    is_verified: bool = False
+    url: str = ""
+    digest: str = ""
+
+
+class _File(msgspec.Struct):
+    skills: dict[str, _Provider]
+    providers: dict[str, list[_Provider]] = {}
+    trust: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{0,64}\Z")] = ""
+
+
 def decode_lan_cache(data: bytes, source: str) -> tuple[list[Entry], str]:
     """Return the entries of a file, and the trust that verified entries depend on; raise ``LAN_CACHE``."""
-    cache = _mapping(load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source), "the cache", source)
-    providers = _mapping(cache.get("providers", {}), "providers", source)
-    trust = cache.get("trust", "")
-    if not isinstance(trust, str) or not _TRUST.fullmatch(trust):
-        raise _refusal("trust is no digest", source)
     entries: list[Entry] = []
-    for skill_id, one in _mapping(cache.get("skills"), "skills", source).items():
-        listed = providers.get(skill_id, [])
-        if not isinstance(listed, list):
-            raise _refusal(f"providers of {ascii(skill_id)[:60]} are no list", source)
-        own = [_decode_entry(skill_id, provider, source) for provider in listed]
-        first = _decode_entry(skill_id, one, source)
-        places = {(entry.skill.endpoint, entry.skill.version, entry.updated) for entry in own}
-        if (first.skill.endpoint, first.skill.version, first.updated) not in places:
-            own.insert(0, first._replace(skill=first.skill._replace(agent_id="", is_verified=False, skill_type="")))
-        entries += own
-    return entries, trust
-
-
-def _refusal(message: str, source: str) -> DecodeError:
-    return DecodeError("LAN_CACHE", message, place=SourceLocation(source))
-
-
-def _mapping(value: object, what: str, source: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _refusal(f"{what} is no object", source)
-    return value
-
-
-def _decode_entry(skill_id: str, value: object, source: str) -> Entry:
-    found = _mapping(value, ascii(skill_id)[:60], source)
+    document = load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source)
     try:
-        kinds.read_identifier(skill_id)
-    except DecodeError as error:
-        raise _refusal(f"{ascii(skill_id)[:60]} is no identifier", source) from error
-    fields: dict[str, Any] = {}
-    for name, (read, default) in _FIELDS.items():
-        try:
-            fields[name] = read(found.get(name, default))
-        except (DecodeError, ValidationError, TypeError, ValueError, AttributeError) as error:
-            raise _refusal(f"{ascii(skill_id)[:60]} has no good {name}", source) from error
-    host, port = fields["endpoint"]
+        file = msgspec.convert(document, _File)
+        for skill_id, one in file.skills.items():
+            own = [_entry(skill_id, provider) for provider in file.providers.get(skill_id, [])]
+            first = _entry(skill_id, one)
+            places = {(entry.skill.endpoint, entry.skill.version, entry.updated) for entry in own}
+            if (first.skill.endpoint, first.skill.version, first.updated) not in places:
+                own.insert(0, first._replace(skill=first.skill._replace(agent_id="", is_verified=False, skill_type="")))
+            entries += own
+    except (DecodeError, ValidationError, ValueError) as error:
+        raise DecodeError("LAN_CACHE", ascii(error.args[0])[1:-1], place=SourceLocation(source)) from error
+    return entries, file.trust
+
+
+def _entry(skill_id: str, one: _Provider) -> Entry:
+    host, port = _endpoint(one.endpoint)
     skill = LanSkill(
-        fields["agentId"],
-        skill_id,
-        fields["version"],
-        fields["skillType"],
+        one.agent_id and kinds.read_identifier(one.agent_id),
+        kinds.read_identifier(skill_id),
+        kinds.VERSION.read(one.version),
+        one.skill_type and str(SkillType(one.skill_type)),
         host,
         port,
-        fields["capabilities"],
-        fields["scenes"],
-        fields["status"],
-        fields["isVerified"],
+        tuple(map(kinds.read_identifier, one.capabilities)),
+        tuple(map(kinds.read_identifier, one.scenes)),
+        str(one.status),
+        one.is_verified,
         FoundVia.CACHE,
-        fields["lastUpdated"] / 1000,
-        url=fields["url"],
-        digest=fields["digest"],
+        one.last_updated / 1000,
+        url=one.url and str(parse_url(one.url)).rstrip("/"),
+        digest=one.digest and Digest.parse(one.digest),
     )
-    return Entry(skill, fields["lastUpdated"], fields["expiresAt"])
+    return Entry(skill, one.last_updated, one.expires_at)
 
 
 def _endpoint(text: str) -> tuple[str, int]:
@@ -119,47 +117,6 @@ def _endpoint(text: str) -> tuple[str, int]:
     zone = _ZONE.search(text)
     place = kinds.read_endpoint(text[: zone.start()] + "]" + text[zone.end() :] if zone else text)
     return (f"{place.host}%{zone[1]}" if zone else place.host), place.port
-
-
-def _time(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LATEST:
-        return value
-    raise ValueError
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ValueError
-
-
-def _names(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and len(value) <= limits.LAN_LIST_ENTRIES:
-        return tuple([kinds.read_identifier(name) for name in value])
-    raise ValueError
-
-
-def _one_of(values: frozenset[str], value: object) -> str:
-    if isinstance(value, str) and value in values:
-        return str(value)
-    raise ValueError
-
-
-#: Member of a provider → how to read it, and its default.
-_FIELDS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {
-    "endpoint": (_endpoint, None),
-    "version": (kinds.VERSION.read, None),
-    "capabilities": (_names, None),
-    "scenes": (_names, None),
-    "status": (partial(_one_of, frozenset(HealthStatus)), None),
-    "lastUpdated": (_time, None),
-    "expiresAt": (_time, None),
-    "agentId": (lambda text: "" if text == "" else kinds.read_identifier(text), ""),
-    "skillType": (partial(_one_of, frozenset(SkillType) | {""}), ""),
-    "isVerified": (_flag, False),
-    "url": (lambda text: text and str(parse_url(text)).rstrip("/"), ""),
-    "digest": (lambda text: text and Digest.parse(text), ""),
-}
 
 
 def is_writable(entry: Entry) -> bool:
@@ -181,7 +138,7 @@ def encode_lan_cache(entries: Iterable[Entry], trust: str = "") -> bytes:
         + ",\n".join(f"      {_object(_own_members(one) | _standard_members(one), 3)}" for one in providers)
         + "\n    ]"
         for name, providers in by_skill.items()
-        if len(providers) > 1 or set(_own_members(providers[0]).values()) != {'""', "false"}
+        if len(providers) > 1 or _own_members(providers[0])
     }
     document = {"skills": _object(skills, 1)} | ({"providers": _object(more, 1)} if more else {})
     document |= {"trust": json.dumps(trust)} if trust else {}
@@ -213,9 +170,9 @@ def _standard_members(entry: Entry) -> dict[str, str]:
 
 def _own_members(entry: Entry) -> dict[str, str]:
     skill = entry.skill
-    values = {"agentId": skill.agent_id, "skillType": str(skill.skill_type), "isVerified": skill.is_verified}
-    values |= {name: value for name, value in (("url", skill.url), ("digest", skill.digest)) if value}
-    return {name: json.dumps(value) for name, value in values.items()}
+    values = {"agentId": skill.agent_id, "skillType": skill.skill_type, "isVerified": skill.is_verified}
+    values |= {"url": skill.url, "digest": skill.digest}
+    return {name: json.dumps(value) for name, value in values.items() if value}
 
 
 class LanCache:

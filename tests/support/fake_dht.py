@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from skillwire.errors import FetchError
-from skillwire.model.dht import DhtAnswer, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.dht import DhtAnswer, DhtBootstrap, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
 
 DIGEST = f"sha256:{'a' * 64}"
 OWN_KEY = "0" * 64
@@ -77,7 +77,7 @@ class FakeDhtAgent:
     def status(self):
         buckets = (DhtBucket(0, tuple(f"192.0.2.{number}:6881" for number in range(1, self.nodes + 1))),)
         own = (DhtOwn("notes", "1.0.0", time.time() - 70, 3),)
-        entry = (("192.0.2.1:6881", bool(self.nodes)),)
+        entry = (DhtBootstrap("192.0.2.1:6881", bool(self.nodes)),)
         return DhtStatus(OWN_KEY, ("192.0.2.9:6881",), "open", buckets, 12, 9_600, own, entry, {"received": 40})
 
     def _answer(self, fits, seconds):

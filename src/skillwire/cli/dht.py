@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, cast
 
 import click
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.dht import agent as node
     from skillwire.adapters.dht import status_file
-    from skillwire.cli.documents_dht import DhtFindDocument, DhtPutDocument, DhtSkillObject, DhtStatusDocument
     from skillwire.cli.output import Output, Part
     from skillwire.client.dht import Client, Match
-    from skillwire.model.dht import DhtAnswer, DhtPut, DhtStatus
+    from skillwire.model.dht import DhtAnswer, DhtPut
     from skillwire.protocols.skill_discovery.dht import records
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.sources import dht as source
@@ -134,7 +133,7 @@ def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
             client.find_by_capability(["status"], timeout=entry["timeout"])
             process, state = None, client.status()
         origin = "a node that joined for this command"
-    output.document(_status_document(state, process))
+    _print_document(output, "skillwire/dht-status/1", state, process=process)
     output.line("node     ", bold(state.node_id), dim(f"  profile {state.profile}"))
     output.line("source   ", origin)
     output.line("nodes    ", bold(str(state.nodes)), f" in {plural(len(state.buckets), 'bucket')}")
@@ -235,7 +234,7 @@ def ping(*, output: Output, address: str, **entry: Unpack[_Entry]) -> None:
     place = source.read_node(address)
     with _client({**entry, "bootstrap": entry["bootstrap"] or (address,)}) as client:
         pong = client.ping(*place, timeout=entry["timeout"])
-    output.document(cast("Any", {"schema": "skillwire/dht-ping/1", "address": address, **pong._asdict()}))
+    _print_document(output, "skillwire/dht-ping/1", pong, address=address)
     trust = success(pong.trust) if pong.trust == "verified" else warning(pong.trust)
     output.line(bold(pong.agent_id), f"  {pong.seconds * 1000:.1f} ms  ", trust, dim(f"  node {pong.node_id}"))
 
@@ -248,15 +247,7 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
         trust = success(skill.trust) if skill.trust == "verified" else warning(skill.trust)
         facts = (dim(skill.version), trust, dim(f"{ago(now - skill.announced)} ago"), dim(skill.agent_id))
         rows.append([bold(skill.skill_id), *facts, skill.endpoint, ", ".join(skill.capabilities)])
-    document: DhtFindDocument = {
-        "schema": "skillwire/dht-find/1",
-        "skills": [cast("DhtSkillObject", skill._asdict()) for skill in answer.skills],
-        "asked": answer.asked,
-        "unanswered": list(answer.unanswered),
-        "keys_without_answer": list(answer.keys_without_answer),
-        "seconds": round(answer.seconds, 3),
-    }
-    output.document(document)
+    _print_document(output, "skillwire/dht-find/1", answer)
     output.table(rows)
     output.note(
         dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds * 1000:.0f} ms{source.unreached([answer])}")
@@ -265,28 +256,20 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
 
 def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None) -> None:
     """Print that a skill was put in a version, or removed without one."""
-    document: DhtPutDocument = {
-        "schema": "skillwire/dht-put/1",
-        "skill_id": skill_id,
-        "removed": version is None,
-        "stored": done.stored,
-        "full": list(done.full),
-        "unanswered": list(done.unanswered),
-        "seconds": round(done.seconds, 3),
-    }
-    output.document(document)
+    _print_document(output, "skillwire/dht-put/1", done, skill_id=skill_id, removed=version is None)
     verb, shown = ("put", f" {version}") if version else ("removed", "")
     output.line(success(verb), " ", bold(skill_id), shown, f"  on {plural(done.stored, 'node')}")
     if missing := source.unreached([done]):
         output.note(dim(missing.removeprefix("; ")))
 
 
-def _status_document(state: DhtStatus, process: int | None) -> DhtStatusDocument:
-    more = {
-        "schema": "skillwire/dht-status/1",
-        "process": process,
-        "buckets": [one._asdict() for one in state.buckets],
-        "own": [one._asdict() for one in state.own],
-        "bootstrap": [{"address": address, "answers": answers} for address, answers in state.bootstrap],
-    }
-    return cast("DhtStatusDocument", {**state._asdict(), **more})
+def _print_document(output: Output, schema: str, value: NamedTuple, **more: object) -> None:
+    """Print the document of a value, with ``--json``."""
+    output.document(cast("Any", {"schema": schema, **more, **_plain(value)}))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: one with names of its fields as an object."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value

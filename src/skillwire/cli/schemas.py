@@ -80,7 +80,8 @@ def _documents() -> dict[str, list[type]]:
 
 
 def _object(kind: type) -> Schema:
-    hints = get_type_hints(kind, include_extras=True)
+    value = documents_dht.VALUES.get(kind, object)
+    hints = get_type_hints(kind, include_extras=True) | get_type_hints(value, include_extras=True)
     fields = {name: hints[name] for name in (*(name for name in _FIRST if name in hints), *hints)}
     named = next((hints[name] for name in reversed(_FIRST) if name in hints), None)
     return {
@@ -109,7 +110,7 @@ def _schema(hint: Any) -> Schema:  # noqa: PLR0911  # one return for each form o
         return {"const": arguments[0]} if len(arguments) == 1 else {"type": "string", "enum": list(arguments)}
     if origin in {Union, UnionType}:
         return {"anyOf": [{"type": "null"} if part is NoneType else _schema(part) for part in arguments]}
-    if origin is list:
+    if origin in {list, tuple}:
         return {"type": "array", **({"maxItems": 0} if arguments[0] is Never else {"items": _schema(arguments[0])})}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(arguments[1]) or True}

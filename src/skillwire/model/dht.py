@@ -1,117 +1,99 @@
-"""The values of the DHT, without its protocol: found skills, answers, and the state of a node. Spec: SDP §6."""
+"""The values of the DHT, without its protocol: found skills, answers, and the state of a node. Spec: SDP §6.
+
+The texts in ``Annotated`` describe the fields, here and in the documents of ``skillwire dht --json``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, NamedTuple
 
-if TYPE_CHECKING:
-    from skillwire.model.lan import Trust
+from skillwire.model.lan import Trust
+
+_Addresses = Annotated[tuple[str, ...], "HOST:PORT of nodes that did not answer"]
+_Seconds = Annotated[float, "Time that it took, in seconds"]
+_NodeId = Annotated[str, "ID of the node, hexadecimal"]
 
 
 class DhtSkill(NamedTuple):
-    """One skill that a publisher put into the DHT; its signature was verified here.
+    """One skill that a publisher put into the DHT; its signature was verified here."""
 
-    Args:
-        agent_id: the agent that announces it.
-        skill_type: such as ``tool-skill``.
-        endpoint: URL of the server that serves it.
-        digest: of its artifact, ``sha256:...``; empty when the publisher states none.
-        trust: whether the signer is certified.
-        announced: when it was signed, seconds since the epoch.
-        expires: when the record ends, seconds since the epoch.
-        key_id: SHA-256 of the signer's public key, hexadecimal.
-    """
-
-    agent_id: str
-    skill_id: str
-    version: str
-    skill_type: str
-    endpoint: str
-    capabilities: tuple[str, ...]
-    scenes: tuple[str, ...]
-    digest: str
-    trust: Trust
-    announced: float
-    expires: float
-    key_id: str
+    agent_id: Annotated[str, "Agent that announces it"]
+    skill_id: Annotated[str, "ID in Skill Discovery"]
+    version: Annotated[str, "Version"]
+    skill_type: Annotated[str, "Type, such as tool-skill"]
+    endpoint: Annotated[str, "URL of its server"]
+    capabilities: Annotated[tuple[str, ...], "Capabilities"]
+    scenes: Annotated[tuple[str, ...], "Scenes it takes part in"]
+    digest: Annotated[str, "Digest of its artifact, sha256:...; empty if its publisher states none"]
+    trust: Annotated[Trust, "Whether its signer is certified"]
+    announced: Annotated[float, "Time at which it was signed, in seconds since the epoch"]
+    expires: Annotated[float, "End of the record, in seconds since the epoch"]
+    key_id: Annotated[str, "SHA-256 of the signer's public key, hexadecimal"]
 
 
 class DhtAnswer(NamedTuple):
-    """What a question found, and what it did not reach.
+    """What a question found, and what it did not reach."""
 
-    Args:
-        asked: how many nodes answered.
-        unanswered: addresses of nodes that did not, ``host:port``.
-        keys_without_answer: capabilities or names whose keys no node answered for.
-        seconds: how long it took.
-    """
-
-    skills: tuple[DhtSkill, ...] = ()
-    asked: int = 0
-    unanswered: tuple[str, ...] = ()
-    keys_without_answer: tuple[str, ...] = ()
-    seconds: float = 0.0
+    skills: Annotated[tuple[DhtSkill, ...], "Verified records"] = ()
+    asked: Annotated[int, "Number of nodes that answered"] = 0
+    unanswered: _Addresses = ()
+    keys_without_answer: Annotated[tuple[str, ...], "Capabilities or names that no node answered for"] = ()
+    seconds: _Seconds = 0.0
 
 
 class DhtPut(NamedTuple):
-    """How many nodes stored a record, or its removal, at least under each of its keys; and which did not answer.
+    """How many nodes stored a record, or its removal, and which did not answer."""
 
-    ``full`` are the capabilities and names under which no node has room for another publisher.
-    """
-
-    stored: int
-    unanswered: tuple[str, ...] = ()
-    seconds: float = 0.0
-    full: tuple[str, ...] = ()
+    stored: Annotated[int, "Number of nodes that stored it, at least under each key with room"]
+    unanswered: _Addresses = ()
+    seconds: _Seconds = 0.0
+    full: Annotated[tuple[str, ...], "Capabilities or names under which no node has room for another publisher"] = ()
 
 
 class DhtPong(NamedTuple):
-    """A node that answered: its id (hexadecimal), agent, trust, and the round trip in seconds."""
+    """A node that answered."""
 
-    node_id: str
-    agent_id: str
-    trust: Trust
-    seconds: float
+    node_id: _NodeId
+    agent_id: Annotated[str, "Its agent"]
+    trust: Annotated[Trust, "Whether its key is certified"]
+    seconds: Annotated[float, "Round trip, in seconds"]
 
 
 class DhtBucket(NamedTuple):
-    """The nodes of one distance: ``prefix`` bits shared with our id, and their addresses."""
+    """The nodes of one distance."""
 
-    prefix: int
-    nodes: tuple[str, ...]
+    prefix: Annotated[int, "Bits that the nodes' IDs share with ours"]
+    nodes: Annotated[tuple[str, ...], "HOST:PORT of each node"]
 
 
 class DhtOwn(NamedTuple):
-    """A skill of ours: when it was last put (seconds since the epoch, 0 for never), and on how many nodes."""
+    """A skill of ours."""
 
-    skill_id: str
-    version: str
-    last_put: float
-    stored: int
+    skill_id: Annotated[str, "The skill"]
+    version: Annotated[str, "Version"]
+    last_put: Annotated[float, "Time of the last put, in seconds since the epoch; 0 for never"]
+    stored: Annotated[int, "Number of nodes that stored it"]
+
+
+class DhtBootstrap(NamedTuple):
+    """A bootstrap node."""
+
+    address: Annotated[str, "HOST:PORT"]
+    answers: Annotated[bool, "Whether it answers"]
 
 
 class DhtStatus(NamedTuple):
-    """The state of a node.
+    """The state of a node."""
 
-    Args:
-        node_id: hexadecimal.
-        addresses: that it listens on, ``host:port``.
-        held: records that it stores for others, tombstones included.
-        held_bytes: their size.
-        own: skills that it announces.
-        bootstrap: address of each bootstrap node, and whether it answers.
-        counters: datagrams and refusals by name, since the start.
-    """
-
-    node_id: str
-    addresses: tuple[str, ...]
-    profile: str
-    buckets: tuple[DhtBucket, ...]
-    held: int
-    held_bytes: int
-    own: tuple[DhtOwn, ...]
-    bootstrap: tuple[tuple[str, bool], ...]
-    counters: dict[str, int]
+    node_id: _NodeId
+    addresses: Annotated[tuple[str, ...], "HOST:PORT that it listens on"]
+    profile: Annotated[str, "open or signed"]
+    buckets: Annotated[tuple[DhtBucket, ...], "Known nodes by distance"]
+    held: Annotated[int, "Number of records that it stores for others, tombstones included"]
+    held_bytes: Annotated[int, "Size of these records"]
+    own: Annotated[tuple[DhtOwn, ...], "Skills that it announces"]
+    bootstrap: Annotated[tuple[DhtBootstrap, ...], "Bootstrap nodes"]
+    counters: Annotated[dict[str, int], "Datagrams and refusals by name, since the start"]
 
     @property
     def nodes(self) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.support.lan_site import OWN, home, scene, skill, town
 
 from skillwire import limits
-from skillwire.model.dht import DhtBucket, DhtOwn, DhtStatus
+from skillwire.model.dht import DhtBootstrap, DhtBucket, DhtOwn, DhtStatus
 from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.web.environment import Frame, SignedInPerson
@@ -186,7 +186,7 @@ def node(**changes):
     """Return the state of a node of the DHT that knows five others."""
     buckets = (DhtBucket(0, ("198.51.100.1:6881", "[2001:db8::1]:6881")), DhtBucket(1, ("198.51.100.2:6881",) * 3))
     own = (DhtOwn("report-writer", "1.2.0", NOW - 40, 8), DhtOwn("translate-text", "1.0.0", 0.0, 0))
-    bootstrap = (("dht1.example.org:6881", True), ("dht2.example.org:6881", False))
+    bootstrap = (DhtBootstrap("dht1.example.org:6881", True), DhtBootstrap("dht2.example.org:6881", False))
     status = DhtStatus("ab" * 32, ("192.0.2.20:6881",), "open", buckets, 345, 301_234, own, bootstrap, {})
     return status._replace(**changes)
 

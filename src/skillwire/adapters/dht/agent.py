@@ -34,7 +34,7 @@ from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import SystemNetwork
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, ValidationError, in_seconds
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.dht import DhtAnswer, DhtBucket, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.dht import DhtAnswer, DhtBootstrap, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import Trust, host_and_port
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
@@ -317,18 +317,10 @@ class DhtAgent:
 
     def status(self) -> DhtStatus:
         """Return the state of the node."""
-        status, reached = self.node.status(), self._reached()
-        return DhtStatus(
-            self.id,
-            self.addresses,
-            self._profile.value,
-            tuple(DhtBucket(prefix, tuple(host_and_port(*peer) for peer in peers)) for prefix, peers in status.buckets),
-            status.held,
-            status.held_bytes,
-            status.own,
-            tuple((host_and_port(*named), is_reached) for named, is_reached in reached.items()),
-            dict(self._counters + Counter(status.counters)),
-        )
+        status = self.node.status()
+        named = tuple(DhtBootstrap(host_and_port(*named), answers) for named, answers in self._reached().items())
+        counters = dict(self._counters + Counter(status.counters))
+        return status._replace(addresses=self.addresses, bootstrap=named, counters=counters)
 
     async def _find(self, keys: Mapping[bytes, str], seconds: float) -> DhtAnswer:
         await self.wait_for_names(seconds)
@@ -411,7 +403,7 @@ class DhtAgent:
 
     def _reached(self) -> dict[tuple[str, int], bool]:
         """Return each bootstrap node of the settings, and whether one of its addresses answers."""
-        answering = {peer for peer, is_reached in self.node.status().bootstrap if is_reached}
+        answering = {peer for peer, is_reached in self.node.reached().items() if is_reached}
         return {named: not answering.isdisjoint(self._peers.get(named, ())) for named in self.settings.bootstrap}
 
     async def _save(self) -> None:

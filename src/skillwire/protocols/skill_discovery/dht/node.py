@@ -19,8 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, ValidationError
-from skillwire.model.dht import DhtOwn
+from skillwire.model.dht import DhtBootstrap, DhtBucket, DhtStatus
 from skillwire.model.execution import Moment
+from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
@@ -75,17 +76,6 @@ class Finished(NamedTuple):
     keys_without_answer: tuple[bytes, ...] = ()
     seconds: float = 0.0
     pong: Proof | None = None
-
-
-class NodeStatus(NamedTuple):
-    """The state of a node: nodes by the bits that they share with its id, bootstrap nodes and whether they answer."""
-
-    buckets: tuple[tuple[int, tuple[Peer, ...]], ...]
-    held: int
-    held_bytes: int
-    own: tuple[DhtOwn, ...]
-    bootstrap: tuple[tuple[Peer, bool], ...]
-    counters: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -227,18 +217,24 @@ class DhtNode:
         """Return the nodes of the table, to be given to the next node after a restart."""
         return [contact for table in self._peers.tables for contact in table.contacts()]
 
-    def status(self) -> NodeStatus:
-        """Return the state of the node."""
-        buckets: dict[int, list[Peer]] = {}
-        for table in self._peers.tables:
-            for shared, peers in table.buckets().items():
-                buckets.setdefault(shared, []).extend(peers)
-        return NodeStatus(
-            tuple((shared, tuple(peers)) for shared, peers in sorted(buckets.items())),
+    def reached(self) -> dict[Peer, bool]:
+        """Return the bootstrap nodes, and whether each answers."""
+        return self._peers.bootstraps
+
+    def status(self) -> DhtStatus:
+        """Return the state of the node, which does not know where it listens."""
+        buckets: dict[int, list[str]] = {}
+        for shared, peer in (pair for table in self._peers.tables for pair in table.distances()):
+            buckets.setdefault(shared, []).append(host_and_port(*peer))
+        return DhtStatus(
+            self.id.hex(),
+            (),
+            self._profile.value,
+            tuple(DhtBucket(shared, tuple(nodes)) for shared, nodes in sorted(buckets.items())),
             self._storage.count,
             self._storage.size,
             self._offers.status(),
-            tuple(self._peers.bootstraps.items()),
+            tuple(DhtBootstrap(host_and_port(*peer), answers) for peer, answers in self._peers.bootstraps.items()),
             dict(self._counters),
         )
 
@@ -329,7 +325,7 @@ class DhtNode:
             if record.stream not in newest or newest[record.stream].timestamp < record.timestamp:
                 newest[record.stream] = record
         for stream, record in newest.items():
-            if not record.is_removed and (stream not in found or found[stream].timestamp < record.timestamp):
+            if not record.removed and (stream not in found or found[stream].timestamp < record.timestamp):
                 found[stream] = record
 
     # --- datagrams ---

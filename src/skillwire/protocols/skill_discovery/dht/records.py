@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -58,6 +57,8 @@ class DhtOffer(NamedTuple):
 
 
 class _Body(msgspec.Struct, array_like=True, frozen=True):
+    """What a publisher signs; times are milliseconds since the epoch."""
+
     agent_id: Identifier
     skill_id: Identifier
     version: str
@@ -85,34 +86,14 @@ _DECODE_BODY: Final = msgspec.msgpack.Decoder(_Body).decode
 Stream = tuple[bytes, str, str]
 
 
-@dataclass(frozen=True)
-class SignedRecord:
-    """A record whose signature and certificate are valid; times are milliseconds since the epoch.
+class SignedRecord(_Body, frozen=True):
+    """A record whose signature and certificate are valid; ``timestamp`` and ``expires`` as in the body."""
 
-    Args:
-        data: its exact bytes.
-        kid: SHA-256 of the signer's public key.
-        standing: CERTIFIED or UNVERIFIED.
-        ends: when it counts no longer, seconds since the epoch: when it expires, or its certificate does.
-        stream: of what the newest record counts.
-    """
-
-    data: bytes
-    agent_id: str
-    skill_id: str
-    version: str
-    skill_type: str
-    capabilities: tuple[str, ...]
-    scenes: tuple[str, ...]
-    endpoint: str
-    digest: str
-    timestamp: int
-    expires: int
-    is_removed: bool
-    kid: bytes
-    standing: Standing
+    data: bytes  # its exact bytes
+    kid: bytes  # SHA-256 of the signer's public key
+    standing: Standing  # CERTIFIED or UNVERIFIED
     judgement: Judgement
-    ends: float
+    ends: float  # seconds since the epoch: when it expires, or its certificate does
     stream: Stream
 
     def belongs_under(self, key: bytes) -> bool:
@@ -183,8 +164,15 @@ def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
         raise TrustError("DHT_RECORD", f"the record of {body.skill_id} is forged")
     kid = signer_id(judgement, body.agent_id)
     ends = min(body.expires / 1000, judgement.until if standing is Standing.CERTIFIED else float("inf"))
-    fields: tuple[Any, ...] = msgspec.structs.astuple(body)
-    return SignedRecord(data, *(*fields, kid, standing, judgement, ends, (kid, body.agent_id, body.skill_id)))
+    return SignedRecord(
+        **msgspec.structs.asdict(body),
+        data=data,
+        kid=kid,
+        standing=standing,
+        judgement=judgement,
+        ends=ends,
+        stream=(kid, body.agent_id, body.skill_id),
+    )
 
 
 def _read_body(data: bytes) -> _Body:

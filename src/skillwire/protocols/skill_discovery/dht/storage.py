@@ -3,9 +3,7 @@
 Under a key each signer has a place, at most 16; a certified signer displaces an uncertified one, and otherwise the
 first come stay. Of the records of one signer, agent and skill the newest timestamp stays, tombstones included. When the
 memory is used up, uncertified records under the keys that are farthest from the node's id make room, then certified
-ones, the newest first. Spec: SDP §6; specs §3.
-
-The skills that a node announces: when each is put again. Spec: SDP §6; specs §3.
+ones, the newest first. :class:`Offers` are the skills that the node itself announces. Spec: SDP §6; specs §3.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ FULL: Final = "full"
 REFUSED: Final = "refused"  # forged, expired, not certified, or under a key that is not its own
 #: Bytes that a record costs beside its own, as measured.
 _OVERHEAD: Final = 400
-_BITS: Final = 256
 
 Place = tuple[bytes, "Stream"]
 
@@ -41,15 +38,17 @@ class Storage:
 
     def __init__(self, node_id: bytes) -> None:
         self.size = 0
-        self.count = 0
         self._number = int.from_bytes(node_id, "big")
         self._keys: dict[bytes, dict[bytes, dict[Stream, SignedRecord]]] = {}
         self._ends: TimerQueue[Place] = TimerQueue()
-        #: The places of uncertified (False) and certified records, by the bits that their keys share with our id.
-        self._near: dict[bool, list[dict[Place, None]]] = {
-            certified: [{} for _ in range(_BITS + 1)] for certified in (False, True)
-        }
+        #: Whether each record is certified, and how near its key is to our id; in the order in which they came.
+        self._ranks: dict[Place, tuple[bool, int]] = {}
         self.timer = self._ends.timer
+
+    @property
+    def count(self) -> int:
+        """How many records are stored."""
+        return len(self._ranks)
 
     def put(self, key: bytes, record: SignedRecord, now: Moment) -> str:
         """Keep a verified record; return its status word."""
@@ -65,14 +64,14 @@ class Storage:
             return FULL
         self._keys.setdefault(key, {}).setdefault(record.kid, {})[record.stream] = record
         place = key, record.stream
-        self._places(key, record)[place] = None
+        distance = int.from_bytes(key, "big") ^ self._number
+        self._ranks[place] = record.standing is Standing.CERTIFIED, -distance.bit_length()
         self._ends.set(place, now.steady + record.ends - now.wall)
         self.size += len(record.data) + _OVERHEAD
-        self.count += 1
         while self.size > limits.DHT_STORED_BYTES:
-            farthest = self._farthest()
-            self._remove(farthest)
-            if farthest == place:
+            least = min(reversed(self._ranks), key=self._ranks.__getitem__)  # uncertified, then far, then new
+            self._remove(least)
+            if least == place:
                 return FULL
         return STORED
 
@@ -103,20 +102,10 @@ class Storage:
                 return True
         return False
 
-    def _farthest(self) -> Place:
-        """Return the place that matters least: uncertified, then far, then new."""
-        places = chain(self._near[False], self._near[True])
-        return next(reversed(next(filter(None, places))))
-
-    def _places(self, key: bytes, record: SignedRecord) -> dict[Place, None]:
-        shared = _BITS - (int.from_bytes(key, "big") ^ self._number).bit_length()
-        return self._near[record.standing is Standing.CERTIFIED][shared]
-
     def _forget(self, key: bytes, record: SignedRecord) -> None:
         """Count a record no longer; it keeps its rank among the pages of its key if another replaces it."""
-        del self._places(key, record)[key, record.stream]
+        del self._ranks[key, record.stream]
         self.size -= len(record.data) + _OVERHEAD
-        self.count -= 1
 
     def _remove(self, place: Place) -> None:
         key, stream = place

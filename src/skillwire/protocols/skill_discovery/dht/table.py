@@ -151,13 +151,9 @@ class Table:
         """Return how many leading bits an id shares with ours."""
         return _BITS - (int.from_bytes(node_id, "big") ^ self._number).bit_length()
 
-    def buckets(self) -> dict[int, list[Peer]]:
-        """Return the addresses of the nodes by the bits that they share with our id."""
-        return {
-            shared: [entry.contact.peer for entry in bucket.values()]
-            for shared, bucket in sorted(self._buckets.items())
-            if bucket
-        }
+    def distances(self) -> list[tuple[int, Peer]]:
+        """Return how many bits the id of each node shares with ours, and the node's address."""
+        return [(shared, one.contact.peer) for shared, bucket in self._buckets.items() for one in bucket.values()]
 
     def contacts(self) -> list[Contact]:
         """Return all nodes."""

@@ -250,10 +250,11 @@ def test_bootstrap_nodes_that_come_back_are_noticed_and_own_skills_are_put_again
     dht.node(B)
     dht.do(B, lambda node, now: node.offer([offer_of(2)], now))
     dht.run(30)
-    assert dht.nodes[B].status().bootstrap == ((Peer(A, PORT), False),)
+    assert dht.nodes[B].reached() == {Peer(A, PORT): False}
     dht.node(A)
     dht.run(4)
-    assert dht.nodes[B].status().bootstrap == ((Peer(A, PORT), True),)
+    assert dht.nodes[B].reached() == {Peer(A, PORT): True}
+    assert dht.nodes[B].status().bootstrap == ((f"{A}:{PORT}", True),)
     assert skills(dht.get(A, 2)) == ["skill-2"]
 
 

@@ -76,7 +76,7 @@ def test_a_record_with_a_real_key_is_read_as_it_was_signed():
     assert len(data) <= limits.DHT_RECORD_BYTES
     record = read_record(data, ChainAuthority(Chain()), NOW)
     assert DhtOffer(*(getattr(record, name) for name in DhtOffer._fields)) == WHOLE
-    assert (record.agent_id, record.standing, record.is_removed) == ("agent-a", Standing.UNVERIFIED, False)
+    assert (record.agent_id, record.standing, record.removed) == ("agent-a", Standing.UNVERIFIED, False)
     assert (record.timestamp, record.expires) == (EPOCH * 1000, (EPOCH + 600) * 1000)
     assert record.kid == digest_of(identity)
     keys = (
@@ -175,7 +175,7 @@ def test_a_record_is_neither_from_the_future_nor_past_its_end(at, is_read):
 def test_a_tombstone_lasts_twice_as_long_and_needs_no_endpoint():
     gone = DhtOffer("skill-1", "0.0.0", "removed", "")
     record = read_record(signed("a", gone, lifetime=1200.0, is_removed=True), KEYS, NOW)
-    assert record.is_removed
+    assert record.removed
     assert record.ends == EPOCH + 1200
     with pytest.raises(ValidationError, match="lasts longer"):
         signed("a", gone, lifetime=1201.0, is_removed=True)

@@ -208,7 +208,6 @@ DECODERS = [
     codec.decode_created,
     codec.decode_blob,
     codec.decode_run,
-    codec.decode_guide,
 ]
 KEYS = ["skills", "next_cursor", "skill", "manifest", "content", "blob_id", "size_bytes", "status", "run_id", "output"]
 

@@ -10,6 +10,8 @@ import os
 import socket
 from typing import NamedTuple
 
+from skillwire.adapters.files.atomic import state_directory
+from skillwire.adapters.lan.agent import AgentIdentity
 from skillwire.adapters.lan.probes import Prober
 
 _held: list[socket.socket] = []
@@ -55,6 +57,11 @@ enabled = false
 heartbeatInterval = 1000
 timeout = 10000
 {trust}"""
+
+
+def given(agent_id, identity, authority=None):
+    """Return an agent with an identity of the test's, which no file has; a group key is its own authority."""
+    return AgentIdentity(agent_id, identity, authority or identity, state_directory() / "lan")
 
 
 def accept_probes(monkeypatch):

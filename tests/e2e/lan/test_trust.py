@@ -9,7 +9,7 @@ from secrets import token_hex
 import pytest
 from tests.support.authorities import World
 from tests.support.eventually import PATIENCE, eventually_async
-from tests.support.loopback_lan import accept_probes, own_lan
+from tests.support.loopback_lan import accept_probes, given, own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.lan import connection_secrets
@@ -39,7 +39,8 @@ async def start(settings, tmp_path, monkeypatch):
     async def start(name, *skills, identity=None, authority=None, host="", on_trouble=lambda _: None, **changes):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / name))
         own = dataclasses.replace(settings, agent_id=name, **changes)
-        agent = LanAgent(own, identity=identity, authority=authority, keeps_state=False, on_trouble=on_trouble)
+        by = given(name, identity, authority) if identity else None
+        agent = LanAgent(own, own=by, keeps_state=False, on_trouble=on_trouble)
         agent.announce(offer(skill, host) for skill in skills)
         await agent.start()
         started.append(agent)

@@ -444,7 +444,6 @@ def test_what_people_read_is_bounded_and_holds_nothing_hidden():
         codec.decode_created,
         codec.decode_blob,
         codec.decode_run,
-        codec.decode_guide,
     ],
 )
 @pytest.mark.parametrize("result", [None, 1, "a", [], {}, {"skills": {}}, {"content": 1}, {"status": "running"}])

@@ -105,7 +105,7 @@ class DhtAgent:
         network: SystemNetwork | None = None,
     ) -> None:
         roles = frozenset[Role]() if is_client else frozenset(Role)
-        self._own = own or load_agent_identity(settings, roles, None, None)
+        self._own = own or load_agent_identity(settings, roles)
         self._name = None if own is not None else self._own.name
         self.settings = settings.dht
         self.agent_id = self._own.agent_id
@@ -118,9 +118,8 @@ class DhtAgent:
         self._on_trouble = on_trouble
         self._network = network or SystemNetwork()
         self._file = None if is_client or self._own.name is None else self._own.folder / "dht.json"
-        self._certificates: CertificateTasks | None = None
-        if own is None and not is_client and self._own.trust is not None:
-            self._certificates = CertificateTasks(self._own.trust, settings, lambda: None)
+        trust = None if own is not None or is_client else self._own.trust
+        self._certificates = CertificateTasks(trust, settings, lambda: None) if trust is not None else None
         self._counters: Counter[str] = Counter()
         self._saved = SavedState()
         self._node: DhtNode | None = None

@@ -27,8 +27,6 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -55,6 +53,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
+from skillwire.wire.pacing import retry_after
 from skillwire.wire.tracing import read_trace, send_traced
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
@@ -69,7 +68,6 @@ _CHARSETS: Final = re.compile(
 )
 _MEDIA_TYPE: Final = 128
 _READ_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
-_DIGITS: Final = 9
 #: The methods whose repetition an API recognises by ``Idempotency-Key`` alone.
 _UNREPEATABLE: Final = frozenset({"POST", "PATCH"})
 #: Statuses after which another attempt may help → the code of the failure.
@@ -203,8 +201,8 @@ def _unreadable(error: DecodeError | UnicodeDecodeError, body: bytes, mask: Secr
 def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
     status, media_type, message = response.status, content_type_of(response), f"The upstream answered {response.status}"
     details: dict[str, Any] = {"status": status}
-    if (seconds := _retry_after(response)) is not None:
-        details["retry_after"] = seconds
+    if (seconds := retry_after(response.headers)) is not None:
+        details["retry_after"] = min(seconds, float(limits.UPSTREAM_RETRY_SECONDS))
     if status in _PASSING:
         return Failure("upstream", message, _PASSING[status], details, is_passing=True)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -214,16 +212,3 @@ def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
         line = neutralise(" ".join(text[: 2 * limits.UPSTREAM_EXCERPT].split()))[: limits.UPSTREAM_EXCERPT]
         details |= {"excerpt": line} if line else {}
     return Failure("upstream", message, details=details)
-
-
-def _retry_after(response: HttpResponse) -> float | None:
-    """Return how many seconds the upstream asks for, as a number or a date. Spec: RFC 9110 §10.2.3."""
-    value = response.headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(min(int(value[:_DIGITS]), limits.UPSTREAM_RETRY_SECONDS))
-    try:
-        when = parsedate_to_datetime(value)
-    except (ValueError, TypeError, OverflowError):  # nothing was said, or no date
-        return None
-    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)
-    return min(max(seconds.total_seconds(), 0.0), float(limits.UPSTREAM_RETRY_SECONDS))

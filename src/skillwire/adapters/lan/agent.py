@@ -153,21 +153,15 @@ class AgentIdentity(NamedTuple):
         return (f"{others}: this one is {self.name.agent_id}, with a key of its own",)
 
 
-def load_agent_identity(
-    settings: LanSettings, roles: frozenset[Role], identity: Identity | None, authority: Authority | None
-) -> AgentIdentity:
-    """Return the agent that takes part in these roles; what is not given comes from its folder.
+def load_agent_identity(settings: LanSettings, roles: frozenset[Role]) -> AgentIdentity:
+    """Return the agent that takes part in these roles, from its folder.
 
     An agent that offers nothing needs no lasting key: where none can be stored, it has one for this process.
 
     Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError, TrustError: as ``load_trust``.
     """
-    folder = state_directory() / "lan"
-    if identity is not None and authority is not None and settings.agent_id:
-        _check_agent_id(settings.agent_id, folder)
-        return AgentIdentity(settings.agent_id, identity, authority, folder)
-    name = default_agent_name(settings) if identity is None and roles & _OFFERING else None
-    folder = folder if name is None else name.folder
+    name = default_agent_name(settings) if roles & _OFFERING else None
+    folder = state_directory() / "lan" if name is None else name.folder
     unkept = None
     try:
         try:
@@ -181,8 +175,7 @@ def load_agent_identity(
         if name is not None:
             name.let_go()
         raise
-    known = identity or trust.identity, authority or trust.authority
-    return AgentIdentity(trust.agent_id, *known, folder, trust, name, unkept)
+    return AgentIdentity(trust.agent_id, trust.identity, trust.authority, folder, trust, name, unkept)
 
 
 def _check_agent_id(agent_id: str, folder: Path) -> None:
@@ -296,29 +289,6 @@ class Listener:
         self._waiting.put_nowait(change)
 
 
-class Listeners:
-    """All listeners that are still referred to."""
-
-    def __init__(self) -> None:
-        self._all: WeakSet[Listener] = WeakSet()
-
-    def new(self) -> Listener:
-        """Return a new listener."""
-        listener = Listener()
-        self._all.add(listener)
-        return listener
-
-    def put(self, change: LanChange) -> None:
-        """Give a change to each listener."""
-        for listener in self._all:
-            listener.put(change)
-
-    def end(self) -> None:
-        """End each listener."""
-        for listener in self._all:
-            listener.put(None)
-
-
 class LanAgent:
     """One agent on the local network; identity and authority come from its folder by default.
 
@@ -332,8 +302,6 @@ class LanAgent:
         self,
         settings: LanSettings,
         *,
-        identity: Identity | None = None,
-        authority: Authority | None = None,
         roles: frozenset[Role] = frozenset(Role),
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
@@ -348,13 +316,10 @@ class LanAgent:
         self._roles = roles
         self._health = health
         self._received = 0  # on removed links
-        self._identity = kept = own or load_agent_identity(settings, roles, identity, authority)
+        self._identity = kept = own or load_agent_identity(settings, roles)
         self._name = None if own is not None else kept.name
         self.agent_id, self.trust = kept.agent_id, kept.trust
-        self._certificates: CertificateTasks | None = None
-        # What comes from files of ours is renewed and refreshed.
-        if self.trust is not None and (kept.identity, kept.authority) == (self.trust.identity, self.trust.authority):
-            self._certificates = CertificateTasks(self.trust, settings, self._review)
+        self._certificates = CertificateTasks(self.trust, settings, self._review) if self.trust is not None else None
         self._counters: Counter[str] = Counter()
         self._state: StateWriter | None = None
         if keeps_state:
@@ -363,8 +328,8 @@ class LanAgent:
             self._state = StateWriter(
                 state, self.agent_id, settings.profile, window, counters=self._counters, clock=clock
             )
-        self._listeners = Listeners()
-        self._view = View(self._listeners.put, clock)
+        self._listeners: WeakSet[Listener] = WeakSet()  # that are still referred to
+        self._view = View(self._put, clock)
         self._queries = Queries(settings, self._view, clock)
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
@@ -456,7 +421,7 @@ class LanAgent:
         self._queries.end()
         self._router.end()
         await self._suspects.stop()
-        self._listeners.end()
+        self._put(None)
         if self._name is not None:
             self._name.let_go()
 
@@ -543,7 +508,9 @@ class LanAgent:
 
     def listen(self) -> AsyncIterator[LanChange]:
         """Return the changes from now on. After a change ``missed`` the listener has to read a snapshot."""
-        return self._listeners.new()
+        listener = Listener()
+        self._listeners.add(listener)
+        return listener
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -576,6 +543,10 @@ class LanAgent:
         if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):
             return self._router.warnings
         return (*self._router.warnings, no_network())
+
+    def _put(self, change: LanChange | None) -> None:
+        for listener in self._listeners:
+            listener.put(change)
 
     def _review(self) -> None:
         for link in self._links or ():

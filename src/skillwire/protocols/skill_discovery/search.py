@@ -65,16 +65,14 @@ class StopCondition(NamedTuple):
         )
 
 
-def one_provider(
-    settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0, named: Collection[Key] = ()
-) -> StopCondition:
+def one_provider(settings: DiscoverySettings, *, use_unverified: bool, named: Collection[Key] = ()) -> StopCondition:
     """Return the condition of a search for one provider to call, one of ``named`` where there are any."""
-    return StopCondition(settings.quiet, least, is_one=True, use_unverified=use_unverified, named=named)
+    return StopCondition(settings.quiet, is_one=True, use_unverified=use_unverified, named=named)
 
 
-def every_provider(settings: DiscoverySettings, *, least: float = 0.0) -> StopCondition:
+def every_provider(settings: DiscoverySettings) -> StopCondition:
     """Return the condition of a search for all providers: quiet for so long that a lost request was repeated."""
-    return StopCondition(settings.quiet_all, least)
+    return StopCondition(settings.quiet_all)
 
 
 def not_yet_heard(found: Collection[Found], listed: Sequence[ListedSkill] | None) -> list[Found]:

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -281,6 +282,7 @@ def fetch_status(
     *,
     execution_id: str | None = None,
     skill_id: str | None = None,
+    method: str = "GET",
     etag: str | None = None,
     wait: float | None = None,
 ) -> Flow[Answer]:
@@ -288,9 +290,14 @@ def fetch_status(
     headers = {**credential, "Accept": "application/json", **_preferring(wait)}
     if etag is not None:
         headers["If-None-Match"] = etag
-    request = HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES, timeout=(wait or 0.0) + _MARGIN)
+    timeout = (wait or 0.0) + _MARGIN
+    request = HttpRequest(url, method, headers, max_bytes=limits.CALL_ANSWER_BYTES, timeout=timeout)
     response = yield from fetch(request)
     return read_answer(response, execution_id=execution_id, skill_id=skill_id)
+
+
+#: Cancels an execution **[extension]**; the answer shows how it ended.
+cancel: Final = partial(fetch_status, method="DELETE")
 
 
 def fetch_result(
@@ -300,16 +307,6 @@ def fetch_result(
     headers = {**credential, "Accept": _ACCEPT}
     response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES))
     return read_answer(response, may_be_output=True, execution_id=execution_id, skill_id=skill_id)
-
-
-def cancel(
-    url: str, credential: Mapping[str, str], *, execution_id: str | None = None, skill_id: str | None = None
-) -> Flow[Answer]:
-    """Cancel an execution by ``DELETE`` of its status **[extension]**; the answer shows how it ended."""
-    headers = {**credential, "Accept": "application/json"}
-    request = HttpRequest(url, "DELETE", headers=headers, max_bytes=limits.CALL_ANSWER_BYTES)
-    response = yield from fetch(request)
-    return read_answer(response, execution_id=execution_id, skill_id=skill_id)
 
 
 def credential_fields(authorization: str | None, header: str | None = None) -> dict[str, str]:

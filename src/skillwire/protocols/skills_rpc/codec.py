@@ -318,11 +318,6 @@ def decode_run(result: object, source: str) -> RunResult:
     )
 
 
-def decode_guide(result: object, source: str) -> str:
-    """Return the text of ``load_skills_protocol_guide``."""
-    return _convert(result, FileContent, source).content
-
-
 class _Described(msgspec.Struct):
     skill: DescribedSkill
 

@@ -58,7 +58,11 @@ class Source(Protocol):
         """Ask with ``context``."""
 
     def find(self, lookup: Lookup, capability_type: str | None) -> Flow[list[SkillRef]]:
-        """Return all skills of a place, or those of one capability type; raise ``INDEX_NOT_FOUND`` without an index."""
+        """Return all skills of a place; none of a capability type where the protocol has no such types.
+
+        Raises ``INDEX_NOT_FOUND`` where the place has no index.
+        """
+        return [] if capability_type is not None else (yield from self.resolve(lookup))
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Return the named skill, or all without a name; nothing, or ``SKILL_NOT_FOUND``, where it is missing."""

@@ -12,19 +12,15 @@ from skillwire.model.install import LockedSkill
 from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.git_references import SKILL_FOLDERS
-from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources import Lookup, Source
 from skillwire.wire.exchange import Flow, work
 
 
-class Folder:
+class Folder(Source):
     """The source of folders: the skill that a path is, or the skills below it, in a repository those of agents too."""
 
     def __init__(self, context: ResolveContext) -> None:
         self._root = context.root
-
-    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Return the skills of a folder, which knows no capability types."""
-        return [] if capability_type is not None else (yield from self.resolve(lookup))
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Return the skills of a folder.

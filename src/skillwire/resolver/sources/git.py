@@ -41,7 +41,7 @@ from skillwire.resolver.context import Attempt, ResolveContext, as_finding
 from skillwire.resolver.git_references import SKILL_FOLDERS, check_ref
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust.git_objects import Tree, plan_skill, read_commit, read_pack, read_repository_archive
 from skillwire.wire import git
@@ -104,16 +104,12 @@ class _Commit(NamedTuple):
     rest: str
 
 
-class GitSource:
+class GitSource(Source):
     """The source of Git repositories."""
 
     def __init__(self, context: ResolveContext) -> None:
         self._context = context
         self._objects, self._servers = context.git
-
-    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Return all skills of a repository, which knows no capability types."""
-        return [] if capability_type is not None else (yield from self.resolve(lookup))
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Return the skill of a folder or name in a repository, or all.

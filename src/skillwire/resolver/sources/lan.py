@@ -29,6 +29,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.lan import LanSkill, SceneResult, host_and_port
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import conflicting_digests, rank
+from skillwire.resolver.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,16 +58,11 @@ _UNHEARD_FIX: Final = (
 )
 
 
-class LanSource:
+class LanSource(Source):
     """The source of the local network, which only a search names; a bare name is looked up by the ladder."""
 
     def __init__(self, context: ResolveContext) -> None:
         del context
-
-    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Raise as :meth:`resolve`."""
-        del capability_type
-        return self.resolve(lookup)
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Raise UsageError (``REFERENCE``)."""

@@ -47,7 +47,7 @@ from skillwire.protocols.skills_rpc.messages import (
 from skillwire.resolver.context import Attempt, ResolveContext
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources import SKILLS_RPC, Lookup
+from skillwire.resolver.sources import SKILLS_RPC, Lookup, Source
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import Flow, work
@@ -125,15 +125,11 @@ def check_online(endpoint: str, context: ResolveContext) -> None:
         raise FetchError("OFFLINE", "an endpoint cannot be asked offline", place=SourceLocation(endpoint))
 
 
-class SkillsRpc:
+class SkillsRpc(Source):
     """The source of the Skills Protocol."""
 
     def __init__(self, context: ResolveContext) -> None:
         self._context = context
-
-    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Return every skill of an endpoint, or of a namespace; it knows no capability types."""
-        return [] if capability_type is not None else (yield from self.resolve(lookup))
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Return the named skill, those of a namespace for a name that ends in a dot, or every skill."""

@@ -46,7 +46,7 @@ class SharedIdentity:
         """Return it. Raises: as ``load_agent_identity``."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_agent_identity(self._settings, frozenset(Role), None, None)
+                self._loaded = load_agent_identity(self._settings, frozenset(Role))
             return self._loaded
 
     async def close(self) -> None:

@@ -10,11 +10,11 @@ from typing import cast
 
 import pytest
 from tests.support.eventually import eventually_async
-from tests.support.loopback_lan import accept_probes, own_lan
+from tests.support.loopback_lan import accept_probes, given, own_lan
 
 from skillwire.adapters.lan import agent as agent_module
 from skillwire.adapters.lan import sockets
-from skillwire.adapters.lan.agent import LanAgent, Listeners
+from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
@@ -50,7 +50,8 @@ async def start():
             "mdns": False,
             "discovery": FIGURES,
         } | settings
-        agent = LanAgent(LanSettings(**chosen), identity=trust, authority=trust, keeps_state=keeps_state)
+        own = given(chosen["agent_id"], trust) if trust else None
+        agent = LanAgent(LanSettings(**chosen), own=own, keeps_state=keeps_state)
         await agent.start()
         running.append(agent)
         return agent
@@ -273,7 +274,7 @@ def agent_at(**settings):
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     place = {"group": GROUP, "port": port, "interfaces": ("127.0.0.1",), "agent_id": "agent-a"}
-    return LanAgent(LanSettings(**{"mdns": False} | place | settings), identity=KEY, authority=KEY, keeps_state=False)
+    return LanAgent(LanSettings(**{"mdns": False} | place | settings), own=given("agent-a", KEY), keeps_state=False)
 
 
 def timers():
@@ -391,11 +392,11 @@ async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatc
 
 def test_each_listener_is_told_what_happens_from_then_on():
     async def main():
-        listeners = Listeners()
-        listeners.put(LanChange("left", 1.0))
-        first, second = listeners.new(), listeners.new()
-        listeners.put(LanChange("status", 2.0))
-        listeners.end()
+        agent = agent_at()
+        agent._put(LanChange("left", 1.0))
+        first, second = agent.listen(), agent.listen()
+        agent._put(LanChange("status", 2.0))
+        agent._put(None)
         return [[change async for change in one] for one in (first, second)]
 
     assert asyncio.run(main()) == [[LanChange("status", 2.0)]] * 2
@@ -403,10 +404,10 @@ def test_each_listener_is_told_what_happens_from_then_on():
 
 def test_who_waits_is_woken():
     async def main():
-        listeners = Listeners()
-        waiting = asyncio.ensure_future(anext(aiter(listeners.new())))
+        agent = agent_at()
+        waiting = asyncio.ensure_future(anext(aiter(agent.listen())))
         await asyncio.sleep(0)
-        listeners.put(LanChange("status", 2.0))
+        agent._put(LanChange("status", 2.0))
         async with asyncio.timeout(10):
             return await waiting
 
@@ -415,11 +416,11 @@ def test_who_waits_is_woken():
 
 def test_who_does_not_keep_up_is_told_so_once_and_costs_no_memory():
     async def main():
-        listeners = Listeners()
-        slow = listeners.new()
+        agent = agent_at()
+        slow = agent.listen()
         for number in range(10_000):
-            listeners.put(LanChange("status", float(number)))
-        listeners.end()
+            agent._put(LanChange("status", float(number)))
+        agent._put(None)
         return [change async for change in slow]
 
     found = asyncio.run(main())
@@ -430,16 +431,16 @@ def test_who_does_not_keep_up_is_told_so_once_and_costs_no_memory():
 
 
 def test_who_is_forgotten_elsewhere_is_told_nothing():
-    listeners = Listeners()
-    listeners.new()
+    agent = agent_at()
+    agent.listen()
     gc.collect()
-    assert not listeners._all
+    assert not agent._listeners
 
 
 def test_a_registration_that_is_refused_here_is_reported_with_address_name_and_reason():
     reported: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
-    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=reported.append)
+    agent = LanAgent(settings, own=given(settings.agent_id, KEY), keeps_state=False, on_trouble=reported.append)
     by, said = Peer("192.0.2.1", 54321), "not a version: '1\x1b[2J'"
     refused = [
         Refused(by, "agent-2", "skill-a", Outcome.INVALID, said),
@@ -465,7 +466,7 @@ def test_a_registration_that_is_refused_here_is_reported_with_address_name_and_r
 def test_a_refusal_is_told(status, codes):
     told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
-    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=told.append)
+    agent = LanAgent(settings, own=given(settings.agent_id, KEY), keeps_state=False, on_trouble=told.append)
     agent._router.take(
         cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
     )

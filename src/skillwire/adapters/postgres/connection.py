@@ -24,7 +24,6 @@ from skillwire.adapters.sql.connection import Values
 from skillwire.errors import SourceLocation, StorageError
 
 _SETTINGS: Final = {
-    "application_name": "skillwire",
     "idle_in_transaction_session_timeout": f"{limits.POSTGRES_IDLE_SECONDS}s",
     "client_connection_check_interval": "1s",  # a statement of a server that died ends with it
     "jit": "off",  # the statements are short
@@ -38,6 +37,8 @@ LOST: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.ReadOnlySQLTransactionError,  # it was the primary
 )
+#: Errors of a pooler that gives each transaction another connection.
+_POOLED: Final = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 #: Every error of the database, and of the way there.
 FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 #: Errors of a transaction that conflicts with another one, and may succeed when it is tried again.
@@ -191,17 +192,23 @@ class Hosts:
         """Return a connection to the primary, tried first where it was found last; each statement has ``seconds``."""
         seconds = limits.POSTGRES_STATEMENT_SECONDS if seconds is None else seconds
         settings = {**_SETTINGS, "statement_timeout": f"{seconds}s", "lock_timeout": f"{seconds}s"}
+        # Not when it connects: PgBouncer refuses such parameters.
+        script = "; ".join(f"SET {name} = '{value}'" for name, value in settings.items())
         problem: Exception | None = None
         for url in sorted(self._urls, key=lambda one: one != self._primary):
+            connection = None
             try:
                 connection = await asyncpg.connect(
                     url,
                     timeout=limits.POSTGRES_CONNECT_SECONDS,
                     command_timeout=seconds,
-                    server_settings=settings,
+                    server_settings={"application_name": "skillwire"},
                     target_session_attrs="primary",
                 )
+                await connection.execute(script)
             except FAILED as error:
+                if connection is not None:
+                    connection.terminate()
                 problem = error if isinstance(problem, asyncpg.TargetServerAttributeNotMatched) else problem or error
                 continue
             self.counters.failovers += self._primary not in {"", url}
@@ -213,6 +220,8 @@ class Hosts:
         """Return an error of the database as one of ours, without the password."""
         is_late = isinstance(error, TimeoutError)
         message = "it did not answer in time" if is_late else str(error).partition("\n")[0]  # no rows
+        if isinstance(error, _POOLED):
+            fix = "Let the pooler keep a connection for a whole session, such as PgBouncer with pool_mode = session."
         fix = fix or "Check that PostgreSQL answers there, and the URL of the database."
         return StorageError("DATABASE", message, place=SourceLocation(self.place), fix=fix)
 

@@ -354,7 +354,8 @@ class Calls:
                     "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
                 )
             elif answer.is_permanent:
-                answer.error.fix = "Ask the operator of the provider to allow it there: skillwire grant add FOLDER."
+                command = "skillwire grant add FOLDER, or NAMESPACE/NAME for a package"
+                answer.error.fix = f"Ask the operator of the provider to allow it there: {command}."
             self._access.explain(answer.error)
             raise answer.error
         if answer.response is None:

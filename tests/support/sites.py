@@ -33,7 +33,7 @@ class Published:
         return list(revision.site.names)
 
     def description(self, name):
-        return self.publication._skills[name].description
+        return self.publication._skills.usable[name].description
 
 
 INDEX = "/.well-known/agent-skills/index.json"

@@ -6,7 +6,7 @@ lists :meth:`Catalog.visible_to` and delivers :meth:`Catalog.usable_by`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
 
 from skillwire.model.access import Access, Principal
@@ -41,7 +41,7 @@ class Catalog:
 
     def without(self, other: Catalog) -> Catalog:
         """Return the skills whose names are not in ``other``."""
-        return self.only(name for name in self.skills if name not in other.skills)
+        return self.only(() if self.skills is other.skills else self.skills.keys() - other.skills.keys())
 
     def _part(self, belongs: Callable[[Skill], bool]) -> Catalog:
         names = [name for name, skill in self.skills.items() if belongs(skill)]
@@ -64,6 +64,10 @@ class SkillSubset(Mapping[str, Skill]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
+
+    def keys(self) -> KeysView[str]:
+        """Return the names as a set."""
+        return self._names.keys()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

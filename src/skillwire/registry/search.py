@@ -76,6 +76,10 @@ def _most_frequent(counted: Mapping[str, int]) -> tuple[FacetValue, ...]:
 
 #: Values of a facet that are counted by bits: each takes one bit a skill, 6 KB of 50,000.
 _COUNTED_BY_BITS: Final = 512
+#: Of each facet: value → its slots, and how many hits any other value has at most.
+_Tables = list[tuple[dict[str, int], int]]
+#: Revisions after which the values with the most hits are chosen anew.
+_FOLLOWED: Final = 1_000
 
 
 class FacetCounts:
@@ -84,10 +88,11 @@ class FacetCounts:
     A number stands for a set of slots, one bit each, so counting a value of 20,000 hits takes a few microseconds.
     """
 
-    def __init__(self, profiles: Sequence[Profile | None]) -> None:
+    def __init__(self, profiles: Sequence[Profile | None], tables: _Tables | None = None, followed: int = 0) -> None:
         self._profiles = profiles
-        self._tables: list[tuple[dict[str, int], int]] = []  # value → its slots; hits of the next value at most
-        for place in range(len(FACETS)):
+        self._followed = followed
+        self._tables: _Tables = tables or []
+        for place in range(len(FACETS)) if tables is None else ():
             having: defaultdict[str, list[int]] = defaultdict(list)
             for slot, profile in enumerate(profiles):
                 for value in profile[place] if profile else ():
@@ -95,6 +100,25 @@ class FacetCounts:
             values = sorted(having, key=lambda value: -len(having[value]))
             bits = {value: self._bits(having[value]) for value in values[:_COUNTED_BY_BITS]}
             self._tables.append((bits, len(having[values[len(bits)]]) if len(values) > len(bits) else 0))
+
+    def followed_by(self, profiles: Sequence[Profile | None], slots: Iterable[int]) -> FacetCounts:
+        """Return the counts for the next ``profiles``, which differ at ``slots``."""
+        if self._followed == _FOLLOWED:
+            return FacetCounts(profiles)
+        tables: _Tables = []
+        for place, (bits, rest) in enumerate(self._tables):
+            changed, most = dict(bits), rest
+            for slot in slots:
+                old = self._profiles[slot] if slot < len(self._profiles) else None
+                new = profiles[slot]
+                before, after = set(old[place] if old else ()), set(new[place] if new else ())
+                for value in before ^ after:
+                    if value in changed or (not rest and len(changed) < _COUNTED_BY_BITS):
+                        changed[value] = changed.get(value, 0) ^ 1 << slot
+                    else:
+                        most += value in after
+            tables.append((changed, most))
+        return FacetCounts(profiles, tables, self._followed + 1)
 
     def of(self, slots: Sequence[int]) -> dict[str, tuple[FacetValue, ...]]:
         """Return what :func:`count_facets` returns for the profiles of ``slots``."""
@@ -112,7 +136,7 @@ class FacetCounts:
         marks = bytearray(b"0") * max(len(self._profiles), 1)
         for slot in slots:
             marks[slot] = 49  # the digit 1
-        return int(marks, 2)
+        return int(marks[::-1], 2)  # the first slot is the last digit
 
 
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:

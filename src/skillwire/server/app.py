@@ -36,7 +36,8 @@ from skillwire.adapters.files.atomic import check_state_directory, state_directo
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
-from skillwire.adapters.files.published_folders import PackageFeed, PublishedFolders
+from skillwire.adapters.files.published_folders import PublishedFolders
+from skillwire.adapters.files.published_packages import PackageFeed
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores

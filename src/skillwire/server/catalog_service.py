@@ -31,13 +31,12 @@ import watchfiles
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
-from skillwire.model.access import ANONYMOUS, Access
-from skillwire.model.catalog import Catalog
-from skillwire.model.packed_skills import PackedSkills, summarize
+from skillwire.model.access import Access
+from skillwire.model.packed_skills import no_skills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes
 from skillwire.server.problems import NOT_READY, ProblemError
-from skillwire.server.revision import SkillSets, Superseded, make_revision
+from skillwire.server.revision import Superseded, make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.published_folders import PublishedFolders
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.digest import Digest
-    from skillwire.model.packed_skills import SkillChanges
+    from skillwire.model.packed_skills import PackedSkills, SkillChanges
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
     from skillwire.server.revision import Revision
@@ -70,8 +69,10 @@ _POLL_SHARE: Final = 0.1
 _PUSH_PAUSES: Final = 9
 _PUSH_PAUSE: Final = 1.0
 _LONGEST_PUSH_PAUSE: Final = 10.0
-#: Seconds of changes without a pause after which the memory that revisions leave is returned all the same.
-_LONGEST_BUSY: Final = 60.0
+#: The memory that revisions leave is returned after one that took so many seconds of processor time, as the first one
+#: of thousands of skills does, and after others once in so many seconds: that takes longer than making such a one.
+_LONG: Final = 0.1
+_TIDY_SECONDS: Final = 60.0
 
 
 class Watch(NamedTuple):
@@ -191,8 +192,8 @@ class CatalogService:
         blobs.on_lost = self._restore_blob
         #: Called with each revision once it is served, in the thread that makes it.
         self.follows: list[Callable[[Revision], object]] = []
-        #: Called in that thread when no further change is known.
-        self.on_idle: Callable[[], object] = lambda: None
+        #: Called in that thread when a revision has left memory that is not used.
+        self.tidy: Callable[[], object] = lambda: None
         self._base_url = base_url
         self._poll = poll
         self._needed = needed
@@ -202,7 +203,7 @@ class CatalogService:
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
-        self._all = self._skills = self._known = self._listed = PackedSkills({})
+        self._skills = self._listed = no_skills()
         self._public_number = 0
         self._reported: list[InvalidFolder] = []
         self._superseded: dict[Artifact, Superseded] = {}
@@ -312,8 +313,9 @@ class CatalogService:
             poll=self._poll,
             is_registry=self.folders.packages is not None,
         )
-        idle = time.monotonic()
+        tidied, since = self.current, time.monotonic()
         for touched in watched:
+            began = time.thread_time()
             gc.disable()  # what is made stays, and is searched for cycles below: 0.4 of the 5 s for 50,000 skills
             try:
                 is_complete = self._refresh(touched)
@@ -326,10 +328,10 @@ class CatalogService:
             else:
                 self._wait()
                 self._again.set()
-            # Else after the next refresh, unless changes never stop: what revisions leave would grow without end.
-            if not self._again.is_set() or time.monotonic() - idle > _LONGEST_BUSY:
-                self.on_idle()
-                idle = time.monotonic()
+            is_long = time.thread_time() - began > _LONG
+            if self.current is not tidied and (is_long or time.monotonic() - since > _TIDY_SECONDS):
+                self.tidy()
+                tidied, since = self.current, time.monotonic()
         self._save()
 
     def _save(self) -> None:
@@ -366,7 +368,7 @@ class CatalogService:
         unreadable = self.folders.unreadable
         first = self.current is None
         # Where nothing can be read and nothing is known, an empty catalog would tell clients that all is gone.
-        if self._is_owed and not (first and unreadable and not self.folders.all_skills()):
+        if self._is_owed and not (first and unreadable and not self.folders.skills.everything):
             self._publish()
             self._is_owed = False
         if self.folders.packages is not None and not self._is_owed:
@@ -386,20 +388,14 @@ class CatalogService:
         return True
 
     def _publish(self) -> None:
-        everything, skills = self.folders.all_skills(), self.folders.public_skills()
-        namespaced, known = self.folders.namespaced_skills(), self.folders.known_skills()
-        others = Catalog(0, namespaced)
-        listed = SkillSets(
-            everything.joined(namespaced, namespaced),
-            known.joined(namespaced, others.visible_to(ANONYMOUS).skills),
-            skills.joined(namespaced, others.usable_by(ANONYMOUS).skills),
-        )
-        changes, whole = skills.changes_since(self._skills), everything.changes_since(self._all)
+        skills, listed, before = self.folders.skills, self.folders.listed, self._skills
+        usable, everything = skills.usable, skills.everything
+        changes, whole = usable.changes_since(before.usable), everything.changes_since(before.everything)
         # Replaced artifacts are kept for a while, unless their skill is gone.
         now = time.monotonic()
         for name in whole.changed:
-            old = self._all[name]
-            self._superseded[old.artifact] = Superseded(old.publisher, name, now, name in self._skills)
+            old = before.everything[name]
+            self._superseded[old.artifact] = Superseded(old.publisher, name, now, name in before.usable)
         self._superseded = {
             artifact: one
             for artifact, one in self._superseded.items()
@@ -409,17 +405,18 @@ class CatalogService:
         broken = tuple(self.folders.broken())
         # The number for anonymous clients rises with what they may see, and with nothing else.
         reported = [one for one in broken if one.access is Access.PUBLIC]
-        if self._public_number == 0 or any(listed.known.changes_since(self._known)) or reported != self._reported:
+        newly_known = listed.known.changes_since(self._listed.known)
+        if self._public_number == 0 or any(newly_known) or reported != self._reported:
             self._public_number += 1
-        self._known, self._reported = listed.known, reported
-        newly_listed = listed.usable.changes_since(self._listed)
-        self._listed = listed.usable
+        newly_listed = listed.usable.changes_since(self._listed.usable)
+        self._listed, self._reported = listed, reported
         revision = make_revision(
             self._number,
             self._public_number,
-            SkillSets(everything, known, skills),
+            skills,
             listed,
             lambda: SearchAnswers(self._indexed(listed.usable, newly_listed), listed.usable, self._base_url),
+            changes=changes,
             base_url=self._base_url,
             superseded=self._superseded,
             broken=broken,
@@ -431,16 +428,15 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
-        self._all = everything
-        logged, news = (everything, whole) if self._logs_all else (skills, changes)
+        logged, news = (everything, whole) if self._logs_all else (usable, changes)
         log_changes(self._log, self._number, len(logged), news)
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             names = (*whole.added, *whole.changed)
             self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])
         log_broken(self._log, broken)
-        excess = find_excess(len(skills), self._base_url)
-        if excess is not None and find_excess(len(skills) - len(changes.added), self._base_url) is None:
-            self._log.warning(excess.message, skills=len(skills), code=excess.code, fix=excess.fix)
+        excess = find_excess(len(usable), self._base_url)
+        if excess is not None and find_excess(len(usable) - len(changes.added), self._base_url) is None:
+            self._log.warning(excess.message, skills=len(usable), code=excess.code, fix=excess.fix)
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""

@@ -60,11 +60,12 @@ def make_index_parts(
 ) -> tuple[dict[str, CachedResponse], list[IndexPart]]:
     """Return the indexes of ``site``, which has ``skills``, and their parts, those ``before`` where nothing changed."""
     names = site.names
-    starts = [place for place, name in enumerate(names) if place and zlib.crc32(name.encode()) % _PART == 0]
+    checksums = map(zlib.crc32, map(str.encode, names))
+    starts = [place for place, checksum in enumerate(checksums) if place and checksum % _PART == 0]
     known = {part.packed[0]: part for part in before}
     parts = []
     for start, stop in pairwise([0, *starts, len(names)]):
-        packed = [skills.packed(name) for name in names[start:stop]]
+        packed = list(map(skills.packed, names[start:stop]))
         part = known.get(packed[0])
         if part is None or part.packed != packed:
             part = IndexPart(packed, tuple(map(_compress, site.encode_part(names[start:stop]))))

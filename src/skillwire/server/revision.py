@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
-    from skillwire.model.packed_skills import PackedSkills
+    from skillwire.model.packed_skills import PackedSkills, SkillChanges, SkillSets
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
@@ -179,14 +179,6 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 _MANY: Final = 2_000
 
 
-class SkillSets(NamedTuple):
-    """Every skill, those that everyone may know of, and those that everyone may use."""
-
-    everything: PackedSkills
-    known: PackedSkills
-    usable: PackedSkills
-
-
 class Superseded(NamedTuple):
     """A replaced artifact: its skill, when it was replaced (monotonic seconds), and whether everyone might use it."""
 
@@ -249,6 +241,7 @@ def make_revision(
     listed: SkillSets,
     make_answers: Callable[[], SearchAnswers],
     *,
+    changes: SkillChanges,
     base_url: str,
     superseded: Mapping[Artifact, Superseded],
     broken: Iterable[InvalidFolder] = (),
@@ -256,12 +249,13 @@ def make_revision(
 ) -> Revision:
     """Return the revision that serves ``skills`` after the one ``before``.
 
-    ``listed`` are the skills of lists and searches. ``public_number`` is that of what callers without credentials get.
+    ``listed`` are the skills of lists and searches. ``changes`` are those of the skills that everyone may use, and
+    ``public_number`` is the number of the revision for callers without credentials.
     """
     everything = Catalog(number, skills.everything)
     known, public = (Catalog(public_number, some) for some in skills[1:])
     open_before = [artifact for artifact, one in superseded.items() if one.was_public and one.name in public.skills]
-    site = Site(public, base_url, open_before)
+    site = before.site.followed_by(public, changes, open_before) if before else Site(public, base_url, open_before)
     forbidden = Site(known.without(public))
     every, listed_known, listed_usable = (Catalog(public.revision, skills) for skills in listed)
     view = AccessView(known, public, site, forbidden, listed_known, listed_usable, is_public=True)

@@ -145,7 +145,7 @@ def run(
     proxies = application.services.configuration.trusted_proxies
     use_one_heap()
     keep_what_is_loaded()
-    application.catalog.on_idle = trim_memory
+    application.catalog.tidy = trim_memory
     config = uvicorn.Config(
         application,
         http=Connection,

@@ -94,7 +94,7 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
     assert (told["log_level"], told["reason"]) == ("warning", "OS file watch limit reached")
 
 
-@pytest.mark.parametrize("where", ["refresh", "_choose", "known_skills", "restore"])
+@pytest.mark.parametrize("where", ["refresh", "_choose", "broken", "restore"])
 @pytest.mark.parametrize(
     "error",
     [
@@ -153,7 +153,7 @@ def test_blobs_that_nothing_needs_are_removed_at_the_start(tmp_path):
     published.publication.start()
     try:
         eventually(lambda: published.blobs.path(unused) is None)
-        [skill] = published.publication._skills.values()
+        [skill] = published.publication._skills.usable.values()
         assert all(published.blobs.read(file.digest) for file in skill.files)
         assert published.blobs.read(skill.artifact.digest)
     finally:

@@ -34,11 +34,11 @@ def test_skills_that_were_handed_out_stay_as_they_were(tmp_path):
     for name in ("one", "two"):
         write_skill(root, name, description=f"Does {name}.")
     folders.refresh()
-    before = seen = folders.public_skills()
+    before = seen = folders.skills.usable
     for number in range(5):
         write_skill(root, "two", description=f"Does two, {number}.")
         folders.refresh([str(root / "two" / "SKILL.md")])
-        now = folders.public_skills()
+        now = folders.skills.usable
         assert now.changes_since(seen) == ((), ("two",), ())
         assert now["two"].description == f"Does two, {number}."
         assert now["one"] == before["one"]
@@ -50,10 +50,10 @@ def test_a_skill_that_is_loaded_again_as_it_was_is_the_same(tmp_path):
     write_skill(tmp_path / "skills", "one", description="Does one.")
     folders = PublishedFolders([str(tmp_path / "skills")], "acme", FileBlobs(tmp_path / "blobs"))
     folders.refresh()
-    first = folders.public_skills()
+    first = folders.skills.usable
     (tmp_path / "skills" / "one" / "SKILL.md").touch()
     assert not folders.refresh([str(tmp_path / "skills" / "one")])
-    assert folders.public_skills().packed("one") is first.packed("one")
+    assert folders.skills.usable.packed("one") is first.packed("one")
 
 
 @pytest.fixture(autouse=True)
@@ -227,7 +227,7 @@ def test_a_replaced_artifact_of_a_guarded_skill_is_found_by_who_may_use_it(publi
         return make_access_view(revision, Principal("ann", frozenset(grants)), "").lookup(path) is not None
 
     def path_of_skill():
-        digest = published.publication._all["one"].artifact
+        digest = published.publication._skills.everything["one"].artifact
         return f"/.well-known/agent-skills/sha256/{digest.digest.hex}{digest.extension}"
 
     paths = []
@@ -473,7 +473,7 @@ def test_a_record_of_another_publisher_is_not_used(published, settle):
     other = PublishedFolders([str(published.skills)], "other", published.blobs)
     other.restore()
     other.refresh()
-    assert other.public_skills()["one"].publisher == "other"
+    assert other.skills.usable["one"].publisher == "other"
 
 
 def test_a_search_index_that_fails_is_made_anew(published, monkeypatch):
@@ -509,15 +509,21 @@ def test_the_next_push_waits_longer_after_a_slow_revision_but_not_for_minutes(to
     assert waits == [pytest.approx(waited)]
 
 
-@pytest.mark.parametrize(("longest", "returned"), [(60.0, 0), (-1.0, 3)])
-def test_memory_is_returned_between_revisions_or_when_changes_never_stop(longest, returned, tmp_path, monkeypatch):
-    catalog, calls = Published(tmp_path).publication, list[bool]()
-    monkeypatch.setattr(catalog_service, "watch_folders", lambda *_, **__: [None] * 3)
-    monkeypatch.setattr(catalog_service, "_LONGEST_BUSY", longest)
-    catalog.on_idle = lambda: calls.append(True)
-    catalog._again.set()
+@pytest.mark.parametrize(("long", "pause", "returned"), [(60.0, 60.0, 0), (-1.0, 60.0, 2), (60.0, -1.0, 2)])
+def test_memory_is_returned_after_long_revisions_and_now_and_then(long, pause, returned, published, monkeypatch):
+    catalog, calls = published.publication, list[bool]()
+    monkeypatch.setattr(catalog_service, "_LONG", long)
+    monkeypatch.setattr(catalog_service, "_TIDY_SECONDS", pause)
+    catalog.tidy = lambda: calls.append(True)
+
+    def looks(*_, **__):
+        write_skill(published.skills, "one")
+        yield None
+        yield None  # nothing has changed
+        write_skill(published.skills, "two")
+        yield None
+
+    monkeypatch.setattr(catalog_service, "watch_folders", looks)
     catalog._follow()
+    assert published.names == ["one", "two"]
     assert len(calls) == returned
-    catalog._again.clear()
-    catalog._follow()
-    assert len(calls) == returned + 3

@@ -14,7 +14,8 @@ packages have them as ``namespace/name``, with the skillId ``namespace.name``. A
 behind all others, so that it neither hides one of another namespace nor is revealed by its absence; its members have it
 by a name that nothing owns, since the Skills Protocol and MCP know no namespaces.
 
-Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
+Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values. A change of a package costs what the
+packages cost that share an identifier with it, whereas a change of a folder has all skills compared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import (
     BuildRecord,
@@ -33,98 +34,26 @@ from skillwire.adapters.files.loading import (
     load_folders,
     sign_folder,
 )
-from skillwire.errors import NotFoundError
+from skillwire.adapters.files.published_packages import PublishedPackages, number_in
 from skillwire.folder.files import find_folder_names, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
-from skillwire.folder.publish import InvalidFolder, packed_files
+from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import ANONYMOUS, Access, narrowest_access
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
-from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
+from skillwire.model.packed_skills import SeenSkill, no_skills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
-from skillwire.trust.archive import read_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.adapters.files.published_packages import PackageFeed, PublishedPackage
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.package import ChangedPackage
-    from skillwire.model.skill import Finding, Skill
-    from skillwire.ports import BlobStore, PackageStore
+    from skillwire.model.skill import Finding
 
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
-#: Stands there before the number of a package; sorted after all paths.
-_PACKAGE: Final = "~package "
-_PACKAGES_AT_ONCE: Final = 1_000
-
-
-class PackageFeed:
-    """The packages of a registry, as the thread that follows folders reads them; ``wait`` runs a coroutine to its end.
-
-    ``cursor`` is how far it has read. The bytes that are served are derived: an artifact in the package store has them
-    all. So those of a package are written when they are read for the first time; a worker, which is another process,
-    reads those of an action, which are written before it is published here.
-    """
-
-    def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._store = store
-        self._blobs = blobs
-        self._wait = wait
-        self.cursor = ChangeCursor()
-
-    def changes(self) -> ChangedPackages:
-        """Return each package that changed since the last call. Raises StorageError."""
-        changed: ChangedPackages = self._wait(self._changes())
-        self.cursor = changed.cursor
-        return changed
-
-    async def has_changes(self) -> bool:
-        """Whether the next call of :meth:`changes` returns anything. Raises StorageError."""
-        page = await self._store.changed(self.cursor, 1)
-        return page.is_anew or bool(page.packages)
-
-    async def _changes(self) -> ChangedPackages:
-        found: dict[int, ChangedPackage] = {}
-        cursor, is_anew, is_last = self.cursor, False, False
-        while not is_last:
-            page = await self._store.changed(cursor, _PACKAGES_AT_ONCE)
-            is_last = len(page.packages) < _PACKAGES_AT_ONCE
-            if page.is_anew:
-                is_anew = True
-                found.clear()
-            for one in page.packages:
-                packed, access = one.served, one.package.access
-                state = state_in_index(one.package.state, one.state)
-                if packed is not None and (state or read_summary(packed).access != access):
-                    packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
-                found[one.number] = one._replace(served=packed)
-            cursor = page.cursor
-        return ChangedPackages(cursor, tuple(found.values()), is_anew)
-
-    def write_blobs(self, skills: Iterable[Skill]) -> None:
-        """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""
-        self._wait(self._write_blobs(skills))
-
-    def make_blob(self, digest: Digest, artifact: Digest) -> bytes | None:
-        """Return a file of an artifact, or the artifact itself, and put it into the blob store; None without it."""
-        content: bytes | None = self._wait(self._store.artifact(artifact))
-        if content is not None and artifact != digest:
-            files = (bytes(file.content) for file in read_archive(content).files)
-            content = next((one for one in files if Digest.of(one) == digest), None)
-        if content is not None:
-            self._blobs.put(content)
-        return content
-
-    async def _write_blobs(self, skills: Iterable[Skill]) -> None:
-        for skill in skills:
-            content = await self._store.artifact(skill.artifact.digest)
-            if content is None:
-                raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
-            for one in (*packed_files(skill, content), content):
-                self._blobs.put(one)
 
 
 class _State(NamedTuple):
@@ -136,7 +65,6 @@ class _State(NamedTuple):
     access: Access = Access.PUBLIC
     errors: tuple[Finding, ...] = ()
     now: Access = Access.PUBLIC
-    owns_name: bool = False
 
 
 class PublishedFolders:
@@ -160,14 +88,17 @@ class PublishedFolders:
         self._job = LoadJob(publisher, "blobs", (str(blobs.directory),))
         self._record = BuildRecord(blobs.directory, publisher, *roots)
         self._states: dict[str, _State] = {}
+        self._served = PublishedPackages(packages, blobs)
         self._changed = False  # something was taken that is not yet chosen from
+        self._is_first = True
         self._chosen: Collection[str] = ()  # the folders whose skills are published
         self._collisions: dict[str, Finding] = {}  # by folder
-        self._published: dict[str, bytes] = {}  # packed, by name
-        self._owned: dict[int, str] = {}  # names of packages that own them and are not served, by number
-        self._namespaced: dict[str, bytes] = {}  # packed, by ``namespace/name``
-        self._known: list[str] = []  # names that everyone may know
-        self._public: list[str] = []  # names of those that everyone may use
+        #: What is published, by name.
+        self.skills = no_skills()
+        #: The same, and the other packages by ``namespace/name``.
+        self.listed = no_skills()
+        self._namespaced: set[str] = set()  # the names of these
+        self._everyone: dict[str, tuple[bool, bool]] = {}  # whether everyone may know of a skill and use it, by access
 
     def restore(self) -> None:
         """Load the record of an earlier run, so that folders unchanged since then are not read."""
@@ -185,7 +116,6 @@ class PublishedFolders:
             found |= self._search(root, kept)
         found -= kept
         gone = self._states.keys() - found - kept - self._prepared.keys()
-        gone = {folder for folder in gone if not folder.startswith(_PACKAGE)}
         for folder in gone:
             del self._states[folder]
         looked_at = found
@@ -205,11 +135,11 @@ class PublishedFolders:
             self._states[loaded.folder] = after
             # Set for each folder: should the next one raise, this one is not forgotten.
             self._changed |= before is None or after._replace(signature=before.signature) != before
-        self._follow_packages()
-        changed = self._changed
-        if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
+        self._served.follow()
+        changed = self._changed or self._served.has_changed
+        if changed or self._is_first:  # when all is as an earlier run recorded it
             self._choose()
-        self._changed = False
+        self._changed = self._is_first = False
         return changed
 
     def _search(self, root: str, kept: set[str]) -> set[str]:
@@ -240,57 +170,30 @@ class PublishedFolders:
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""
         for folder, state in self._states.items():
-            if state.packed is not None and not self._has_blobs(state.packed, is_package=folder.startswith(_PACKAGE)):
+            if state.packed is not None and not self._has_blobs(state.packed):
                 self._states[folder] = state._replace(signature="")
+        self._served.check_blobs()
 
     def make_blob(self, digest: Digest) -> bytes | None:
         """Return bytes that a package is served with, and put them into the blob store; None for other bytes."""
-        if self.packages is None:
-            return None
-        raw, states = bytes.fromhex(digest.hex), list(self._states.items())  # other threads change them
-        of_packages = (state.packed for key, state in states if state.packed and key.startswith(_PACKAGE))
-        packed = next((one for one in of_packages if raw in one), None)  # 20 ms for 50,000 packages, once for each file
-        return self.packages.make_blob(digest, read_summary(packed).artifact.digest if packed else digest)
-
-    def all_skills(self) -> PackedSkills:
-        """Return every skill that is published, by name, sorted."""
-        return PackedSkills(self._published)
-
-    def known_skills(self) -> PackedSkills:
-        """Return the skills that everyone may know of."""
-        return self._of(self._known)
-
-    def public_skills(self) -> PackedSkills:
-        """Return the skills that everyone may use."""
-        return self._of(self._public)
-
-    def namespaced_skills(self) -> PackedSkills:
-        """Return the packages that are not published by their name alone, by ``namespace/name``, sorted."""
-        return PackedSkills(self._namespaced)
-
-    def _of(self, names: Sequence[str]) -> PackedSkills:
-        is_all = len(names) == len(self._published)  # one table takes half the memory of two
-        return PackedSkills(self._published if is_all else {name: self._published[name] for name in names})
+        return self._served.make_blob(digest)
 
     def broken(self) -> Iterator[InvalidFolder]:
         """Yield the folders that cannot be published as they are."""
-        public = frozenset(self._public)
         for folder, state in sorted(self._states.items()):
-            if folder.startswith(_PACKAGE):
-                continue  # it is whole, and listed under its namespace
             if folder in self._collisions:
                 findings = (self._collisions[folder], *state.errors)
                 yield InvalidFolder(folder, serving=False, findings=findings, access=state.now)
             elif state.errors:
                 serving = state.packed is not None
-                is_public = serving and state.name in public
+                is_public = serving and state.name in self.skills.usable
                 closed = serving and state.now is not state.access
                 yield InvalidFolder(folder, serving, state.errors, is_public, state.now, closed)
 
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
         packed = (state.packed for state in self._states.values() if state.packed is not None)
-        return {digest for one in packed for digest, _ in read_summary(one).blobs()}
+        return {*(digest for one in packed for digest, _ in read_summary(one).blobs()), *self._served.blobs()}
 
     def save(self) -> None:
         """Record the loaded skills for the next run. Raises StorageError (``STORAGE``)."""
@@ -299,7 +202,7 @@ class PublishedFolders:
                 folder: FolderRecord(state.signature, state.packed)
                 for folder, state in self._states.items()
                 if state.signature and state.packed is not None and not state.errors
-                if folder not in self._prepared and not folder.startswith(_PACKAGE)
+                if folder not in self._prepared
             }
         )
 
@@ -309,35 +212,6 @@ class PublishedFolders:
             if key not in self._states or not self._states[key].signature:
                 blob_writer(str(self._blobs.directory))(one)
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
-
-    def _follow_packages(self) -> None:
-        """Take what changed in the registry, and write the bytes of actions that are not in the blob store."""
-        if self.packages is None:
-            return
-        changed = self.packages.changes()
-        if changed.is_anew:
-            self._changed = True
-            self._owned.clear()
-            for key in [key for key in self._states if key.startswith(_PACKAGE)]:
-                del self._states[key]
-        for one in changed.packages:
-            key, packed, name = f"{_PACKAGE}{one.number:012}", one.served, one.package.name.name
-            before = self._states.pop(key, None)
-            owned = self._owned.pop(one.number, None)
-            if packed is not None:
-                good = self._good(_PACKAGE if self._has_blobs(packed, is_package=True) else "", packed)
-                self._states[key] = good._replace(owns_name=one.owns_name)
-            elif one.owns_name:
-                self._owned[one.number] = name
-            self._changed |= self._states.get(key) != before or self._owned.get(one.number) != owned
-        lost = {
-            key: unpack_skill(state.packed)
-            for key, state in self._states.items()
-            if not state.signature and key.startswith(_PACKAGE) and state.packed is not None
-        }
-        self.packages.write_blobs(lost.values())
-        for key in lost:
-            self._states[key] = self._states[key]._replace(signature=_PACKAGE)
 
     def _is_stale(self, folder: str) -> bool:
         state = self._states.get(folder)
@@ -358,46 +232,65 @@ class PublishedFolders:
         return before._replace(signature=loaded.signature, packed=packed, errors=errors, now=now)
 
     def _choose(self) -> None:
-        """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
-        named: list[IdentifiedSkill] = []
-        everyone: dict[str, tuple[bool, bool]] = {}  # the same for all skills of one access
-        choices: dict[str, tuple[str, bytes, bool, bool]] = {}  # name, packed, whether everyone may know and use it
+        """Decide which folder gives each name, which ones collide with those, and what everyone may see.
 
-        def order(folder: str) -> tuple[bool, bool, bool, str]:
-            state, is_package = self._states[folder], folder.startswith(_PACKAGE)
-            is_behind = is_package and state.access is Access.PRIVATE and not state.owns_name
-            is_first = state.owns_name if is_package else folder in self._chosen
-            return is_package, is_behind, not is_first, folder
-
-        owned = set(self._owned.values())
-        for folder in sorted(self._states, key=order):
-            state = self._states[folder]
-            if (packed := state.packed) is not None:
-                summary = read_summary(packed)
-                identifiers = Identifiers(*cast("tuple[str, ...]", summary.identifiers))  # loaded skills have them
-                if state.owns_name or not (folder.startswith(_PACKAGE) and state.name in owned):
+        Where packages alone have changed, that is decided among them and those with a common identifier.
+        """
+        numbers = None if self._changed or self._is_first else self._served.find_affected()
+        owned, candidates = self._served.owned_names(), self._served.in_order(numbers)
+        named, held_back, found = list[IdentifiedSkill](), list[IdentifiedSkill](), dict[str, SeenSkill]()
+        if numbers is None:
+            for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
+                state = self._states[folder]
+                if state.packed is not None:
+                    summary = read_summary(state.packed)
+                    identifiers = Identifiers(*cast("tuple[str, ...]", summary.identifiers))  # loaded skills have them
                     named.append(IdentifiedSkill(folder, state.name, identifiers))
-                if summary.access not in everyone:
-                    one = Catalog.of([unpack_skill(packed)])
-                    everyone[summary.access] = (
-                        bool(one.visible_to(ANONYMOUS).skills),
-                        bool(one.usable_by(ANONYMOUS).skills),
-                    )
-                choices[folder] = state.name, packed, *everyone[summary.access]
-        self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
-        self._chosen = {one.path for one in named} - self._collisions.keys()
-        others = choices.keys() - self._chosen
-        self._namespaced = dict(sorted(_namespaced(choices[one][1]) for one in others if one.startswith(_PACKAGE)))
-        chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
-        self._published = {name: packed for name, packed, _, _ in chosen}
-        self._known = [name for name, _, is_known, _ in chosen if is_known]
-        self._public = [name for name, _, _, is_public in chosen if is_public]
+                    found[folder] = self._seen(state.packed, summary.access)
+        for number in candidates:
+            package = self._served.get(number)
+            one = package.identified(number)
+            (named if package.owns_name or package.name not in owned else held_back).append(one)
+            found[one.path] = self._seen(package.packed, package.access)
+        collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
+        chosen = {one.path for one in named} - collisions.keys()
+        root, others = dict[str, SeenSkill](), dict[str, SeenSkill]()
+        for one in chain(named, held_back):
+            if one.path in chosen:
+                root[one.name] = found[one.path]
+            elif number_in(one.path) is not None:
+                name, packed = _namespaced(found[one.path].packed)
+                others[name] = found[one.path]._replace(packed=packed)
+        if numbers is None:
+            self._collisions, self._chosen = collisions, {path for path in chosen if number_in(path) is None}
+            gone, gone_others = set[str](), self._namespaced
+            self.skills = self.listed = no_skills()
+        else:
+            gone, gone_others = self._names_of(self._served.as_chosen(numbers))
+        self._namespaced = (self._namespaced - gone_others) | others.keys()
+        listed, self.skills = self.listed, self.skills.updated(root, gone)
+        self.listed = listed.updated(root | others, gone | gone_others) if self._namespaced else self.skills
+        self._served.settle([*named, *held_back] if numbers is None else None)
 
-    def _has_blobs(self, packed: bytes, *, is_package: bool = False) -> bool:
-        """Whether the bytes of a skill are there, or are made when they are read."""
-        summary = read_summary(packed)
-        is_lazy = is_package and summary.kind != "action"
-        return is_lazy or all(self._blobs.has(digest, size) for digest, size in summary.blobs())
+    def _names_of(self, packages: Iterable[PublishedPackage]) -> tuple[set[str], set[str]]:
+        """Return the names at the root that packages have now, and the names with a namespace of the others."""
+        root, others, everything = set[str](), set[str](), self.skills.everything
+        for one in packages:
+            if one.name in everything and everything.packed(one.name) is one.packed:
+                root.add(one.name)
+            else:
+                others.add(one.namespaced)
+        return root, others
+
+    def _seen(self, packed: bytes, access: str) -> SeenSkill:
+        """Return a skill, and whether everyone may know of it and use it, which is the same for all of one access."""
+        if access not in self._everyone:
+            one = Catalog.of([unpack_skill(packed)])
+            self._everyone[access] = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
+        return SeenSkill(packed, *self._everyone[access])
+
+    def _has_blobs(self, packed: bytes) -> bool:
+        return all(self._blobs.has(digest, size) for digest, size in read_summary(packed).blobs())
 
 
 def _namespaced(packed: bytes) -> tuple[str, bytes]:

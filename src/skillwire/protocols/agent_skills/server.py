@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import SkillSummary, summarize
+from skillwire.model.packed_skills import SkillChanges, SkillSummary, summarize
 from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Artifact, Skill
 from skillwire.protocols.agent_skills.codec import (
@@ -158,48 +158,83 @@ def read_scoped_path(path: str) -> ScopedPath | None:
 
 
 class SiteTables(NamedTuple):
-    """The lookup tables of a site: ``by_digest`` maps an artifact's digest, as 32 bytes to save memory, to a name."""
+    """The lookup tables of a site: names of skills by the digest of the artifact, by publisher and by scene.
+
+    Digests are 32 bytes, to save memory.
+    """
 
     names: AbstractSet[str]
     by_digest: ChainMap[bytes, str]
-    groups: dict[str, list[str]]
-    superseded: dict[Digest, Artifact]
+    publishers: Mapping[str, Sequence[str]]
+    scenes: Mapping[str, Sequence[str]]
+    superseded: Mapping[Digest, Artifact]
+
+    def without(self, skills: Mapping[str, Skill], names: Iterable[str]) -> SiteTables:
+        """Return the tables without these ``skills``."""
+        by_digest, publishers, scenes = self.by_digest.copy(), dict(self.publishers), dict(self.scenes)
+        for name in names:
+            skill = summarize(skills, name)
+            del by_digest[skill.artifact.raw_digest]
+            for groups, scopes in ((publishers, [skill.publisher]), (scenes, skill.scenes)):
+                for scope in groups.keys() & scopes:
+                    groups[scope] = [one for one in groups[scope] if one != name]
+                    if not groups[scope]:
+                        del groups[scope]
+        return SiteTables(self.names, by_digest, publishers, scenes, {})
+
+    def joined(self, skills: Mapping[str, Skill], names: Iterable[str], superseded: Iterable[Artifact]) -> SiteTables:
+        """Return the tables of ``skills``, given those without ``names``; the digests of these are added in place."""
+        publishers: defaultdict[str, list[str]] = defaultdict(list)
+        scenes: defaultdict[str, list[str]] = defaultdict(list)
+        for name in names:
+            skill = summarize(skills, name)
+            self.by_digest[skill.artifact.raw_digest] = name
+            publishers[skill.publisher].append(name)
+            for scene in dict.fromkeys(skill.scenes):
+                scenes[scene].append(name)
+        own = _grouped(self.publishers, publishers), _grouped(self.scenes, scenes)
+        replaced = {artifact.digest: artifact for artifact in superseded}
+        return SiteTables(skills.keys(), self.by_digest, *own, {**self.superseded, **replaced})
 
 
-def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: SiteTables | None) -> SiteTables:
-    """Return the tables of ``skills``; those of a part of them, ``below``, are reused."""
-    below = below or SiteTables(frozenset(), ChainMap(), {}, {})
-    by_digest: ChainMap[bytes, str] = ChainMap({}, *below.by_digest.maps)
-    publishers: defaultdict[str, list[str]] = defaultdict(list)
-    scenes: defaultdict[str, list[str]] = defaultdict(list)
-    for name in skills.keys() - below.names if below.names else skills:
-        skill = summarize(skills, name)
-        by_digest[skill.artifact.raw_digest] = name
-        publishers[skill.publisher].append(name)
-        for scene in skill.scenes:
-            scenes[scene].append(name)
-    groups = dict(below.groups)
-    for scope, names in (scenes | publishers).items():
-        if _SCOPE.fullmatch(scope):
-            groups[scope] = sorted({*names, *groups.get(scope, ())})
-    replaced = {artifact.digest: artifact for artifact in superseded}
-    return SiteTables(skills.keys(), by_digest, groups, below.superseded | replaced)
+def _grouped(groups: Mapping[str, Sequence[str]], more: Mapping[str, list[str]]) -> dict[str, Sequence[str]]:
+    """Return groups of names with those of ``more``, sorted; scopes that no URL can have are left out."""
+    scopes = filter(_SCOPE.fullmatch, more)
+    return {**groups, **{scope: sorted([*groups.get(scope, ()), *more[scope]]) for scope in scopes}}
 
 
 class Site:
     """The address space of a catalog, reduced to what the caller may see; ``names`` lists its skills in order.
 
     ``base_url`` has no final slash; URLs in indexes are relative without it. ``superseded`` artifacts are no longer in
-    the catalog but still served by digest. ``below`` is the site of a part of the catalog, whose tables are reused.
+    the catalog but still served by digest. ``below`` is the site of a part of the catalog, whose tables are reused;
+    ``tables`` are those of the catalog where they are known.
     """
 
     def __init__(
-        self, catalog: Catalog, base_url: str = "", superseded: Iterable[Artifact] = (), *, below: Site | None = None
+        self,
+        catalog: Catalog,
+        base_url: str = "",
+        superseded: Iterable[Artifact] = (),
+        *,
+        below: Site | None = None,
+        tables: SiteTables | None = None,
     ) -> None:
         self._skills = catalog.skills
         self.names = tuple(catalog.skills)
         self._base_url = base_url
-        self.tables: SiteTables = _tables(catalog.skills, superseded, below.tables if below else None)
+        if tables is None:
+            base = below.tables if below else SiteTables(frozenset(), ChainMap(), {}, {}, {})
+            base = base._replace(by_digest=base.by_digest.new_child())
+            names = catalog.skills.keys() - base.names if base.names else catalog.skills
+            tables = base.joined(catalog.skills, names, superseded)
+        self.tables: SiteTables = tables
+
+    def followed_by(self, catalog: Catalog, changes: SkillChanges, superseded: Iterable[Artifact]) -> Site:
+        """Return the site of the next catalog, given how it differs; this one has no site below."""
+        added, changed, removed = changes
+        tables = self.tables.without(self._skills, (*removed, *changed))
+        return Site(catalog, self._base_url, tables=tables.joined(catalog.skills, (*added, *changed), superseded))
 
     def lookup(self, path: str) -> Representation | None:
         """Return the response at ``path`` (percent-decoded, from the site's root), or None. Trust: hostile."""
@@ -246,7 +281,7 @@ class Site:
 
     def listing_paths(self) -> Iterator[str]:
         """Yield the part of :meth:`paths` that depends on more than one skill."""
-        for scope in sorted(self.tables.groups.keys() - self._skills.keys()):
+        for scope in sorted((self.tables.publishers.keys() | self.tables.scenes.keys()) - self._skills.keys()):
             yield f"/@{scope}{INDEX_PATH}"
         yield WELL_KNOWN + INDEX_PATH
         yield OLD_INDEX_PATH
@@ -255,7 +290,8 @@ class Site:
     def _scope(self, scoped: ScopedPath) -> tuple[str, ...]:
         """Return the names of a scope: a skill's goes before a publisher's, and that before a scene's."""
         scope, name, version, _ = scoped
-        names = (scope,) if scope in self._skills and name is None else tuple(self.tables.groups.get(scope, ()))
+        group = self.tables.publishers.get(scope) or self.tables.scenes.get(scope, ())
+        names = (scope,) if scope in self._skills and name is None else tuple(group)
         if name is not None:
             names = (name,) if name in names and self._skills[name].publisher == scope else ()
         if version is not None:

@@ -1,19 +1,15 @@
-"""The pages of accounts: one's tokens and namespaces, logins of programs, and the set-up.
+"""The pages of accounts: signing in with OpenID Connect, one's tokens and namespaces, logins of programs, the set-up.
 
 What a person may do is decided by the use cases, with the rights of the session's token: a session with a token that
 only reads makes no tokens. A login of a program takes two forms: the first shows what is asked for, the second decides.
 Every code that a person enters counts against the account and the address, right ones included, because a guess that
 is refused after it was found right would still tell.
 
-Trust: everything in a request is untrusted.
-
-Signing in with OpenID Connect: to the console of any server, and on a registry to an account.
-
-The request to the identity provider has a state, a nonce and a PKCE verifier, which a signed cookie of this browser
-carries to the answer, so only this browser can finish it. The ID token is verified as access tokens are
-(:mod:`skillwire.server.auth.oauth`). On a registry the person signs in as an account; elsewhere the session is the
-person's own, with the skills of ``[grants]``. ``[console]`` lists operators and task workers. The browser is redirected
-only to a page of this site.
+A person signs in to the console of any server, and on a registry to an account. The request to the identity provider
+has a state, a nonce and a PKCE verifier, which a signed cookie of this browser carries to the answer, so only this
+browser can finish it. The ID token is verified as access tokens are (:mod:`skillwire.server.auth.oauth`). Without a
+registry the session is the person's own, with the skills of ``[grants]``. ``[console]`` lists operators and task
+workers. The browser is redirected only to a page of this site.
 
 Trust: everything in a request is untrusted, and so are the answers of the identity provider.
 """
@@ -22,9 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import structlog
 
@@ -42,9 +37,7 @@ from skillwire.registry.accounts import (
     open_session,
     require_account,
 )
-from skillwire.server.auth.authentication import Authentication
 from skillwire.server.auth.rate_limit import RateLimit, caller_of
-from skillwire.server.components import RegistryComponents
 from skillwire.server.console_request import (
     ConsoleRequest,
     Pairs,
@@ -53,34 +46,89 @@ from skillwire.server.console_request import (
     following_path,
     read_console_request,
 )
-from skillwire.server.context import RequestContext
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
-from skillwire.server.routing import Route
-from skillwire.server.sessions import Sessions
 from skillwire.web.environment import notice_page
-from skillwire.web.package_pages import LIFETIMES, ShownAccount, Step, account_page, step_page
+from skillwire.web.package_pages import LIFETIMES, ShownAccount, account_page, step_page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.auth.oauth import SignedIn
+    from skillwire.server.components import RegistryComponents
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
     from skillwire.server.sessions import Sessions
     from skillwire.web.package_pages import Step
 
-_SIGN_INS: Final = RateLimit(20, 20)
-_SIGN_IN_ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("/account/sign-in", "sign_in", READ),
-    ("/account/sign-in/answer", "finish", READ),
-    ("/account/new", "make_account", (*READ, "POST")),
-)
+#: Codes that are entered and sign-ins, from an address or by an account.
+_TRIES: Final = RateLimit(20, 20)
+_POST: Final = ("POST",)
+#: What a use case refuses, with a message for the person.
+_REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
+_REVOKED: Final = "The token was revoked."
 
 
-class SignInPages:
-    """Answers each step of a sign-in; ``accounts`` are those of a registry."""
+class _Pages:
+    """Pages that people see: ``rows`` are path, method of the class, HTTP methods; ``public`` need no session."""
+
+    rows: ClassVar[Sequence[tuple[str, str, tuple[str, ...]]]] = ()
+    public: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self, authentication: Authentication, sessions: Sessions, base_url: str, *, has_lan: bool = False
+    ) -> None:
+        self._authentication = authentication
+        self._sessions = sessions
+        self._base_url = base_url
+        self._has_lan = has_lan
+        self._tries = authentication.limiter(_TRIES)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the rows."""
+        return console_routes(self.rows, self.answer)
+
+    async def answer(self, page: str, context: RequestContext) -> None:
+        """Answer a request for ``page``, which is a method of the class."""
+        request = await read_console_request(context, self._sessions, self._base_url, has_lan=self._has_lan)
+        if request.session is None and page not in self.public:
+            await request.send_to_login()
+            return
+        try:
+            await getattr(self, page)(request, context)
+        except RefusedError as error:
+            await request.show_notice(error.notice, error.status)
+
+    def _count(self, context: RequestContext, *callers: str) -> None:
+        """Count a code or a sign-in against its address and ``callers``. Raises ProblemError (429)."""
+        for caller in (*callers, caller_of(ANONYMOUS, context.address)):
+            allowance = self._tries.take(caller, context.clock())
+            if not allowance.allowed:
+                raise ProblemError(too_many("codes and sign-ins come too often", allowance))
+
+    def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
+        structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
+        return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
+
+    @staticmethod
+    async def _show_step(request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any) -> None:
+        refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
+        html = await asyncio.to_thread(step_page, step, request.frame, **more)
+        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
+
+
+class SignInPages(_Pages):
+    """Each step of a sign-in; ``accounts`` are those of a registry."""
+
+    rows = (
+        ("/account/sign-in", "sign_in", READ),
+        ("/account/sign-in/answer", "finish", READ),
+        ("/account/new", "make_account", (*READ, *_POST)),
+    )
+    public = frozenset({"sign_in", "finish", "make_account"})
 
     def __init__(
         self,
@@ -90,33 +138,16 @@ class SignInPages:
         accounts: Accounts | None,
         base_url: str = "",
     ) -> None:
-        self._authentication = authentication
-        self._sessions = sessions
+        super().__init__(authentication, sessions, base_url)
         self._configuration = configuration
         self._accounts = accounts
-        self._base_url = base_url
-        self._counted = authentication.limiter(_SIGN_INS)
-
-    def routes(self) -> Sequence[Route]:
-        """Return the rows."""
-        return console_routes(_SIGN_IN_ROWS, self.answer)
-
-    async def answer(self, page: str, context: RequestContext) -> None:
-        """Answer a request for ``page``, which is a method of this class."""
-        request = await read_console_request(context, self._sessions, self._base_url)
-        try:
-            await getattr(self, page)(request, context)
-        except RefusedError as error:
-            await request.show_notice(error.notice, error.status)
 
     async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Redirect to the identity provider."""
         provider = self._authentication.sign_in
         if provider is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
-        allowance = self._counted.take(caller_of(ANONYMOUS, context.address), context.clock())
-        if not allowance.allowed:
-            raise ProblemError(too_many("too many sign-ins", allowance))
+        self._count(context)
         try:
             url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
         except SkillwireError as error:
@@ -199,10 +230,6 @@ class SignInPages:
             return "/account"
         return "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
 
-    def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
-        structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
-        return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
-
     async def _show_failure(
         self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
     ) -> None:
@@ -213,34 +240,18 @@ class SignInPages:
         problem = f"Signing in failed ({reason}); the server's log has more."
         await self._show_step(request, "failed", fields, problem=problem)
 
-    @staticmethod
-    async def _show_step(request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any) -> None:
-        refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
-        html = await asyncio.to_thread(step_page, step, request.frame, **more)
-        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
 
+class AccountPages(_Pages):
+    """Each page of accounts; ``parts`` are those of the registry."""
 
-#: Pages without a session.
-_PUBLIC: Final = frozenset({"set_up"})
-#: What a use case refuses, with a message for the person.
-_REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
-_REVOKED: Final = "The token was revoked."
-_GUESSES: Final = RateLimit(20, 20)
-
-
-_POST: Final = ("POST",)
-#: Path, the method of :class:`AccountPages` that answers, and the HTTP methods.
-_ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("/account", "show", READ),
-    ("/account/tokens", "make_token", _POST),
-    ("/account/tokens/{token}/revoke", "revoke", _POST),
-    ("/account/device", "device", (*READ, *_POST)),
-    ("/account/setup", "set_up", (*READ, *_POST)),
-)
-
-
-class AccountPages:
-    """Answers each page of accounts; ``parts`` are those of the registry."""
+    rows = (
+        ("/account", "show", READ),
+        ("/account/tokens", "make_token", _POST),
+        ("/account/tokens/{token}/revoke", "revoke", _POST),
+        ("/account/device", "device", (*READ, *_POST)),
+        ("/account/setup", "set_up", (*READ, *_POST)),
+    )
+    public = frozenset({"set_up"})
 
     def __init__(
         self,
@@ -252,28 +263,9 @@ class AccountPages:
         has_lan: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(authentication, sessions, base_url, has_lan=has_lan)
         self._parts = parts
-        self._authentication = authentication
-        self._sessions = sessions
-        self._base_url = base_url
-        self._has_lan = has_lan
         self._clock = clock
-        self._guesses = authentication.limiter(_GUESSES)
-
-    def routes(self) -> Sequence[Route]:
-        """Return the rows."""
-        return console_routes(_ROWS, self.answer)
-
-    async def answer(self, page: str, context: RequestContext) -> None:
-        """Answer a request for ``page``, which is a method of this class."""
-        request = await read_console_request(context, self._sessions, self._base_url, has_lan=self._has_lan)
-        if request.session is None and page not in _PUBLIC:
-            await request.send_to_login()
-            return
-        try:
-            await getattr(self, page)(request, context)
-        except RefusedError as error:
-            await request.show_notice(error.notice, error.status)
 
     # --- tokens
 
@@ -361,24 +353,6 @@ class AccountPages:
             await self._show_step(request, "set-up", problem=error.message, typed=account[:64])
         else:
             await request.redirect("/account", self._begin_session(request, issued.token))
-
-    def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
-        structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
-        return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
-
-    async def _show_step(
-        self, request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any
-    ) -> None:
-        refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
-        html = await asyncio.to_thread(step_page, step, request.frame, **more)
-        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
-
-    def _count(self, context: RequestContext, *callers: str) -> None:
-        """Count a code or a sign-in against its address and ``callers``. Raises ProblemError (429)."""
-        for caller in (*callers, caller_of(ANONYMOUS, context.address)):
-            allowance = self._guesses.take(caller, context.clock())
-            if not allowance.allowed:
-                raise ProblemError(too_many("codes and sign-ins come too often", allowance))
 
     async def _actor(self, request: ConsoleRequest, context: RequestContext) -> Actor:
         principal = request.session.principal if request.session else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -124,8 +125,6 @@ def inspect(client: Client, output: Output, progress: Progress, plan: InstallPla
     for review in reviews_of(plan):
         print_review(output, review)
         if doubtful := [*review.more.get("dangers", ()), *review.more.get("hidden", ())]:
-            import shlex  # noqa: PLC0415  # few skills are doubtful
-
             path = shlex.quote(doubtful[0].partition(": ")[0])
             output.hint("read it first:", f"skillwire cat {exact_reference_to(skills[review.name])} {path}")
     return plan

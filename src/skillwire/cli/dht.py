@@ -11,8 +11,8 @@ import click
 
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.lan_options import discovery_option, read_dht
-from skillwire.cli.lan_view import ago, check_names
-from skillwire.cli.options import CommandGroup, LazyModule, combine, open_client, plural, timeout_option
+from skillwire.cli.lan_view import check_names
+from skillwire.cli.options import CommandGroup, LazyModule, ago, combine, open_client, plural, timeout_option
 from skillwire.cli.output import bold, dim, output_options, print_end, success, warning
 from skillwire.errors import SourceLocation, UsageError
 

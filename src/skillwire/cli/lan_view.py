@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
-from skillwire.cli.options import plural, rung_objects
+from skillwire.cli.options import ago, plural, rung_objects
 from skillwire.cli.output import Part, Styled, bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot
@@ -29,7 +29,6 @@ _WIDE: Final = 72
 _NAME: Final = 30
 _LEAST_NAME: Final = 8
 _STATUS: Final = 13
-_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
 _WORDS: Final = {
     "registered": "is there",
@@ -264,13 +263,6 @@ def heard(skill: LanSkill, now: float) -> str:
     if not skill.heard:
         return "never"
     return ago(now - skill.heard)
-
-
-def ago(seconds: float) -> str:
-    """Return a time span in its largest unit: ``3 s``."""
-    seconds = max(0.0, seconds)
-    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
-    return f"{seconds // size:.0f} {unit}"
 
 
 def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:

@@ -35,6 +35,7 @@ T = TypeVar("T")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _FORM: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhdw])", re.ASCII)
 _MOST: Final = 36_525 * _SECONDS["d"]  # a hundred years, so that every moment has a date
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds"))
 _LENGTH: Final = 64
 
@@ -256,6 +257,13 @@ def shortened(text: str, width: int) -> str:
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
     return columns(100) if sys.stdout.isatty() else 10_000
+
+
+def ago(seconds: float) -> str:
+    """Return a time span in its largest unit: ``3 s``."""
+    seconds = max(0.0, seconds)
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds // size:.0f} {unit}"
 
 
 def in_words(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from skillwire.cli.options import (
     store_option,
     utc_time,
 )
-from skillwire.cli.output import Output, bold, dim, one_line, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.package import read_reference
@@ -368,8 +368,7 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     state = state_directory()
     with open_progress(output).during("tables") as progress:
         rows = run_async(copy_state(Sources.of(state), stores.postgres, progress.advance))
-    output.document({"schema": "skillwire/registry-export/1", "folder": str(state), "rows": dict(rows)})
-    output.line(success("copied "), plural(sum(rows.values()), "row"), dim(f"  {plural(rows['versions'], 'version')}"))
+    _print_carried(output, "copied ", str(state), rows, plural(sum(rows.values()), "row"))
 
 
 @command.group(cls=CommandGroup)
@@ -405,11 +404,15 @@ def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
     carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")
     with open_progress(output).during("artifacts") as progress:
         rows = run_async(carry(stores.database, stores.artifacts, folder, progress.advance))
-    output.document({"schema": "skillwire/registry-export/1", "folder": str(folder), "rows": dict(rows)})
-    output.line(success(f"{word} "), bold(str(folder)), dim(f"  {plural(rows['versions'], 'version')}"))
+    _print_carried(output, f"{word} ", str(folder), rows, bold(str(folder)))
     if is_import:
         hint = "run skillwire registry init ACCOUNT --new-token to let an operator in without it"
         output.note(warning("tokens are valid only with the server.key of the exported registry; "), hint)
+
+
+def _print_carried(output: Output, done: str, folder: str, rows: Mapping[str, int], what: Part) -> None:
+    output.document({"schema": "skillwire/registry-export/1", "folder": folder, "rows": dict(rows)})
+    output.line(success(done), what, dim(f"  {plural(rows['versions'], 'version')}"))
 
 
 @command.command()

@@ -17,8 +17,8 @@ import click
 
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
-from skillwire.cli.lan_view import Screen, ago, fit, lan_object, picture, text_of
-from skillwire.cli.options import Duration, chosen_stores, shortened, store_option, token_option, utc_time
+from skillwire.cli.lan_view import Screen, fit, lan_object, picture, text_of
+from skillwire.cli.options import Duration, ago, chosen_stores, shortened, store_option, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.cli.picker import MOVES, read_keys, single_keys
 from skillwire.errors import SkillwireError, one_line

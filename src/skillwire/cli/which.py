@@ -10,6 +10,7 @@ import click
 from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import (
     NetworkOptions,
+    ago,
     network_options,
     open_client,
     plural,
@@ -140,11 +141,11 @@ def _step_details(step: Step, token: str | None) -> Iterator[Part]:
 
 def _freshness(attempt: Attempt) -> str:
     ways = {
-        "cache": f"from the cache, {_duration(attempt.age)} old",
+        "cache": f"from the cache, {ago(attempt.age)} old",
         "revalidation": "from the cache, revalidated with the origin",
         "origin": "fetched just now",
     }
-    rest = f"fresh for {_duration(attempt.fresh_for)}" if attempt.fresh_for else "revalidated on each use"
+    rest = f"fresh for {ago(attempt.fresh_for)}" if attempt.fresh_for else "revalidated on each use"
     if attempt.answered_by == "cache" and not attempt.fresh_for:
         rest = "stale, which --offline alone uses"
     return f"{ways[attempt.answered_by or 'origin']}; {rest}"
@@ -176,13 +177,6 @@ def _installed_cells(row: InstalledHere) -> list[Part]:
     else:
         state = success("same as at the origin") if row.is_current else warning("differs from the origin")
     return [row.locked.version or "", state, "" if row.is_intact else failure("its files differ from the lock")]
-
-
-def _duration(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _document(resolution: Resolution, token: str | None) -> WhichDocument:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from skillwire.client.lan import AsyncLan
@@ -31,7 +32,6 @@ class AsyncClient(ClientBase[AsyncRunner]):
     """The same as :class:`Client`, awaited: requests on the event loop, work on files in threads."""
 
     _runner_class = AsyncRunner
-    _lan: AsyncLan | None = None
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -43,12 +43,10 @@ class AsyncClient(ClientBase[AsyncRunner]):
         """Close the connections."""
         await self.close()
 
-    @property
+    @cached_property
     def lan(self) -> AsyncLan:
         """The local network: its skills and scenes, and changes there. Nothing is asked yet."""
-        if self._lan is None:
-            self._lan = AsyncLan(self._session, self._runner)
-        return self._lan
+        return AsyncLan(self._session, self._runner)
 
     async def close(self) -> None:
         try:

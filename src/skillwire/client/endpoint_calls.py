@@ -18,7 +18,7 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from skillwire import limits
-from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, run_seconds
+from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, run_milliseconds, run_seconds
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
@@ -195,7 +195,7 @@ def _params(plan: _Plan, made: Mapping[str, str]) -> ExecuteSkill:
         args=args,
         version=plan.skill.version,
         input_blobs=tuple(ids),
-        timeout_ms=None if plan.timeout is None else max(round(plan.timeout * 1000), 1),
+        timeout_ms=run_milliseconds(plan.timeout),
     )
 
 

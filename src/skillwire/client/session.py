@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
@@ -21,20 +21,13 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.client.installing import InstallFlows
-from skillwire.errors import (
-    NotFoundError,
-    SkillwireError,
-    SourceLocation,
-    UsageError,
-)
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung, RungTrace
 from skillwire.resolver.lockfile import did_you_mean
-from skillwire.resolver.plan import (
-    InstallPolicy,
-)
+from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import conflicting_digests, describe, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
@@ -135,8 +128,6 @@ class ClientSession(InstallFlows):
         self.limit = TimeLimit(None)
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.allow(parse_reference(source))
-        self._calls: Calls | None = None
-        self._lan: LanFlows | None = None
 
     def set_token(self, origin: str, token: str) -> None:
         """Send ``token`` with every request to ``origin``, and to no other."""
@@ -190,16 +181,10 @@ class ClientSession(InstallFlows):
         driver.on_traffic = self.on_traffic
         return driver
 
-    @property
+    @cached_property
     def calls(self) -> Calls:
         """The calls of the session, which has one circuit for each failing origin."""
-        if self._calls is None:
-            self._calls = self.make_calls()
-        return self._calls
-
-    @calls.setter
-    def calls(self, calls: Calls) -> None:
-        self._calls = calls
+        return self.make_calls()
 
     def make_calls(self, **options: Any) -> Calls:
         """Return new calls; ``options`` are clock and chance."""
@@ -207,15 +192,13 @@ class ClientSession(InstallFlows):
 
         return open_calls(state_directory() / "calls.json", self.context, self.access, **options)
 
-    @property
+    @cached_property
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
-        if self._lan is None:
-            from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
+        from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
 
-            make, flags = self.make_lan_agent, {"make_dht_agent": self.make_dht_agent}
-            self._lan = open_lan(self.settings.discovery, read_discovery_file, self.context, self.access, make, **flags)
-        return self._lan
+        make, flags = self.make_lan_agent, {"make_dht_agent": self.make_dht_agent}
+        return open_lan(self.settings.discovery, read_discovery_file, self.context, self.access, make, **flags)
 
     def _discovery(self) -> LanFlows | None:
         """Return the rungs that find skills by what they are; None where no setting leads to one."""
@@ -233,7 +216,7 @@ class ClientSession(InstallFlows):
     @property
     def is_on_lan(self) -> bool:
         """Whether :attr:`lan` was used."""
-        return self._lan is not None
+        return "lan" in vars(self)
 
     def make_lan_agent(self, settings: LanSettings, roles: frozenset[Role]) -> LanAgent:
         """Return an agent with these roles, which offers no skills."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from skillwire.client.runner import SyncRunner
@@ -52,7 +53,6 @@ class Client(ClientBase[SyncRunner]):
     """
 
     _runner_class = SyncRunner
-    _lan: Lan | None = None
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -64,14 +64,12 @@ class Client(ClientBase[SyncRunner]):
         """Close the connections."""
         self.close()
 
-    @property
+    @cached_property
     def lan(self) -> Lan:
         """The local network: its skills and scenes, and changes there. Nothing is asked yet."""
-        if self._lan is None:
-            from skillwire.client.lan import Lan  # noqa: PLC0415  # installing does without
+        from skillwire.client.lan import Lan  # noqa: PLC0415  # installing does without
 
-            self._lan = Lan(self._session, self._runner)
-        return self._lan
+        return Lan(self._session, self._runner)
 
     def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""

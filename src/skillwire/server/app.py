@@ -95,9 +95,7 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
-    from skillwire.server.dht import DhtService
     from skillwire.server.executions import Executions
-    from skillwire.server.lan.service import LanService
     from skillwire.server.routing import Route
 
     StrPath = str | os.PathLike[str]
@@ -167,10 +165,14 @@ def _tagged(tag: str, routes: Sequence[Route]) -> list[Route]:
 
 
 class Application(Starlette):
-    """The ASGI application of one server; ``access_log`` is whether each request is logged."""
+    """The ASGI application of one server; ``access_log`` is whether each request is logged.
+
+    ``lan`` is None off the local network, ``dht`` without a node of the DHT.
+    """
 
     def __init__(self, services: Services, *, access_log: bool, protocols: Sequence[Protocol] = PROTOCOLS) -> None:
         self.services = services
+        self.catalog, self.lan, self.dht = services.catalog, services.lan, services.dht
         self._repeated: list[asyncio.Task[None]] = []
         self.log = RequestLog(services.metrics, is_on=access_log)
         super().__init__(
@@ -178,21 +180,6 @@ class Application(Starlette):
             exception_handlers=cast("Any", {ProblemError: answer_problem, HTTPException: answer_http_exception}),
         )
         self.router = RouteTable(make_routes(services, protocols), _lifespan)
-
-    @property
-    def catalog(self) -> CatalogService:
-        """The service that loads the folders into revisions."""
-        return self.services.catalog
-
-    @property
-    def lan(self) -> LanService | None:
-        """The LAN service; None off the local network."""
-        return self.services.lan
-
-    @property
-    def dht(self) -> DhtService | None:
-        """The DHT service; None without a node of the DHT."""
-        return self.services.dht
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
         """Set the hosts and ports on which the server listens, for the LAN and the DHT; before the start."""
@@ -595,8 +582,14 @@ def make_executors(
     """Return a maker for each kind of executor."""
     policy = AddressPolicy(allow=settings.allow)
 
+    def python() -> Executor:
+        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
+
+        run_blobs = stores.run_blobs(runs or RunSettings())
+        return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=run_blobs)
+
     makers: dict[ExecutorKind, Callable[[], Executor]] = {
-        "python": partial(_make_python_executor, settings, stores, policy, blobs, runs or RunSettings()),
+        "python": python,
         "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
     }
     if functions:
@@ -604,32 +597,20 @@ def make_executors(
     return makers
 
 
-def _make_python_executor(
-    settings: ExecutionSettings, stores: Stores, policy: AddressPolicy, blobs: BlobStore, runs: RunSettings
-) -> Executor:
-    from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
-
-    return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=stores.run_blobs(runs))
-
-
 def make_authentication(settings: ServerConfiguration, stores: Stores, base_url: str = "") -> Authentication:
     """Return the authentication by the configuration and the tokens in ``stores``."""
-    use = stores.servers.use_signature if stores.is_shared else None
+    bearer = driver = sign_in = None
+    if settings.oauth2 is not None:
+        from skillwire.server.auth import oauth  # noqa: PLC0415  # few servers have one
 
-    def servers() -> int:
-        return stores.present
-
-    if settings.oauth2 is None:
-        return Authentication(settings, stores.tokens, base_url=base_url, use_signature=use, servers=servers)
-    from skillwire.server.auth.oauth import BearerTokens, OidcSignIn, issuer_policy  # noqa: PLC0415  # few servers have one
-
-    addresses = issuer_policy(AddressPolicy(), settings.oauth2)
-    driver = AsyncDriver(addresses)
-    credentials = load_credentials(settings, os.environ)
-    bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials, base_url=base_url)
-    sign_in = None
-    if settings.oauth2.sign_in and credentials is not None:
-        sign_in = OidcSignIn(settings.oauth2, credentials, driver, addresses)
+        addresses = oauth.issuer_policy(AddressPolicy(), settings.oauth2)
+        driver = AsyncDriver(addresses)
+        credentials = load_credentials(settings, os.environ)
+        bearer = oauth.BearerTokens(
+            settings.oauth2, settings.grants, driver, credentials=credentials, base_url=base_url
+        )
+        if settings.oauth2.sign_in and credentials is not None:
+            sign_in = oauth.OidcSignIn(settings.oauth2, credentials, driver, addresses)
     return Authentication(
         settings,
         stores.tokens,
@@ -637,6 +618,6 @@ def make_authentication(settings: ServerConfiguration, stores: Stores, base_url:
         driver=driver,
         sign_in=sign_in,
         base_url=base_url,
-        use_signature=use,
-        servers=servers,
+        use_signature=stores.servers.use_signature if stores.is_shared else None,
+        servers=lambda: stores.present,
     )

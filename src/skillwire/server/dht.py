@@ -103,14 +103,7 @@ class DhtService(NetworkService["DhtAgent"]):
 
     async def unregister(self) -> None:
         """Put tombstones, and stop, within a bounded time; once."""
-        if self._has_left:
-            return
-        self._has_left = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        agent, self._agent = self._agent, None
-        if agent is None:
+        if self._has_left or (agent := await self._leave()) is None:
             return
         try:
             async with asyncio.timeout(_GOODBYE):

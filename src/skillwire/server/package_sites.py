@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
-from skillwire.model.access import ANONYMOUS, Access
+from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.package import Package, PackageName, Status, is_namespace, state_in_index
 from skillwire.model.skill import Skill
@@ -35,8 +35,8 @@ from skillwire.protocols.agent_skills.server import (
 from skillwire.registry.packages import check_use, may_know, may_use
 from skillwire.server.components import RegistryComponents
 from skillwire.server.context import RequestContext
-from skillwire.server.problems import NOT_FOUND, Problem, ProblemError
-from skillwire.server.routes.registry_requests import tagged_answer
+from skillwire.server.problems import NOT_FOUND, ProblemError
+from skillwire.server.routes.registry_requests import moved, principal_of, tagged_answer
 
 
 class PackagePath(NamedTuple):
@@ -66,13 +66,14 @@ class PackageSites:
         namespace = await self._registry.store.namespace(scope) if is_space else None
         if namespace is not None:
             if namespace.renamed_to:
-                raise _moved(context, f"/@{namespace.renamed_to}{context.path.removeprefix(f'/@{scope}')}")
+                path = f"/@{namespace.renamed_to}{context.path.removeprefix(f'/@{scope}')}"
+                raise ProblemError(moved(context, quote(path, safe="/@"), namespace.renamed_to))
             file = rest.removeprefix(f"{WELL_KNOWN}/").removeprefix(f"{WELL_KNOWN_OLD}/")
             inside = "" if file == "index.json" else file.partition("/")[0].partition(".")[0]
             return PackagePath(scoped, scope, name or inside)
         skill = context.view.usable.skills.get(scope) if name is None else None
         if skill is None and name is None and version is None and rest == VERSIONS:  # each version may be withdrawn
-            principal = context.principal or ANONYMOUS
+            principal = principal_of(context)
             page, _ = await self._registry.find(principal, scope, PackageName("", scope), 1)
             return next((PackagePath(scoped, *one.name) for one in page if one.name.name == scope), None)
         if (
@@ -92,10 +93,11 @@ class PackageSites:
             return kept or await context.view.indexes.prepare(
                 path, await self._index(context, asked.namespace, old=old)
             )
-        principal = context.principal or ANONYMOUS
+        principal = principal_of(context)
         package = await self._registry.package(principal, PackageName(asked.namespace, asked.name))
         if package.name != (asked.namespace, asked.name):
-            raise _moved(context, f"/@{package.name}{'@' * bool(scoped.version)}{scoped.version or ''}{scoped.rest}")
+            new = f"/@{package.name}{'@' * bool(scoped.version)}{scoped.version or ''}{scoped.rest}"
+            raise ProblemError(moved(context, quote(new, safe="/@"), str(package.name)))
         if scoped.rest == VERSIONS:
             check_use(principal, package)
             return tagged_answer(encode_versions(await self._versions(package, artifacts_url(path, self._base_url))))
@@ -118,7 +120,7 @@ class PackageSites:
         if asked is None:
             return False
         try:
-            package, found = await self._registry.by_artifact(context.principal or ANONYMOUS, asked[0])
+            package, found = await self._registry.by_artifact(principal_of(context), asked[0])
         except NotFoundError:
             return False
         if found.skill.artifact.extension == asked[1]:
@@ -127,7 +129,7 @@ class PackageSites:
 
     async def _index(self, context: RequestContext, namespace: str, *, old: bool) -> IndexResponse:
         """Return the index of the packages of a namespace that the caller may use, each in its latest version."""
-        store, principal = self._registry.store, context.principal or ANONYMOUS
+        store, principal = self._registry.store, principal_of(context)
         skills: dict[str, Skill] = {}
         after = ""
         shown = bool(principal.grants)
@@ -163,9 +165,3 @@ class PackageSites:
         return VersionList(
             *package.name, tuple(rows), package.latest, state.status.value, state.reason, state.successor
         )
-
-
-def _moved(context: RequestContext, path: str) -> ProblemError:
-    """Return the redirect to ``path``, where something has its present name."""
-    fields = {"Location": f"{context.root}{quote(path, safe='/@')}"}
-    return ProblemError(Problem(308, "RENAMED", "it is called otherwise now", {"fix": "Use the new name."}, fields))

@@ -292,6 +292,15 @@ class NetworkService(Generic[AgentT]):
             await self._background.recovered(self._task)
             return agent
 
+    async def _leave(self) -> AgentT | None:
+        """End what runs; return the agent the first time, if it has started, for its goodbye."""
+        self._has_left = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        agent, self._agent = self._agent, None
+        return agent
+
     async def _repeat(self, task: str, do: Callable[[], Awaitable[object]], every: float) -> None:
         """Repeat ``do`` at each revision, and every few seconds."""
 
@@ -395,12 +404,8 @@ class LanService(NetworkService["LanAgent"]):
         """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""
         if self._has_left:
             return
-        self._has_left = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        agent = await self._leave()
         await self._health.close()
-        agent, self._agent = self._agent, None
         if agent is not None:
             reason = Reason.ERROR if has_failed else self.settings.goodbye_reason
             if not has_failed:

@@ -168,6 +168,12 @@ def test_counts_of_facets_follow_changes(seed, values, most):
         counts = counts.followed_by(tuple(profiles), slots)
         hits = [slot for slot, one in enumerate(profiles) if one and source.random() < 0.5]
         assert counts.of(hits) == count_facets([one for slot in hits if (one := profiles[slot])])
+        chosen = {f"v{source.randrange(values)}" for _ in range(source.randint(1, 3))}
+        narrowed = counts.narrow("tag", chosen, hits)
+        if narrowed is not None:
+            assert narrowed == [slot for slot in hits if (one := profiles[slot]) and not chosen.isdisjoint(one.tag)]
+        else:
+            assert values > 512
 
 
 _IDENTIFIED = st.builds(

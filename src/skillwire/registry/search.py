@@ -15,8 +15,9 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
+from functools import reduce
+from itertools import chain, compress
+from operator import itemgetter, or_
 from typing import Final, NamedTuple
 
 from skillwire import limits
@@ -76,6 +77,7 @@ def _most_frequent(counted: Mapping[str, int]) -> tuple[FacetValue, ...]:
 
 #: Values of a facet that are counted by bits: each takes one bit a skill, 6 KB of 50,000.
 _COUNTED_BY_BITS: Final = 512
+_DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 #: Of each facet: value → its slots, and how many hits any other value has at most.
 _Tables = list[tuple[dict[str, int], int]]
 #: Revisions after which the values with the most hits are chosen anew.
@@ -131,6 +133,15 @@ class FacetCounts:
             if rest and least <= rest:  # a value without bits may be among the most frequent
                 return count_facets([profile for slot in slots if (profile := self._profiles[slot])])
         return counted
+
+    def narrow(self, facet: str, values: Iterable[str], slots: Sequence[int]) -> Sequence[int] | None:
+        """Return those of ``slots`` that have one of the values; None where one of them is not counted by bits."""
+        bits, rest = self._tables[FACETS.index(facet)]
+        if rest and not bits.keys() >= set(values):
+            return None
+        having = reduce(or_, (bits.get(value, 0) for value in values))
+        marks = f"{having:0{len(self._profiles)}b}"[::-1].encode().translate(_DIGITS)
+        return list(compress(slots, map(marks.__getitem__, slots)))
 
     def _bits(self, slots: Sequence[int]) -> int:
         marks = bytearray(b"0") * max(len(self._profiles), 1)

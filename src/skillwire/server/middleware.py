@@ -111,6 +111,7 @@ class RequestMiddleware:
                 await self._trace(app, context, recorder, started, trace)
         finally:
             LOGGED.reset(logged)
+            del scope[CONTEXT]  # else both hold each other, and so the revision, until a search for cycles
 
     async def _answer(
         self, app: ASGIApp, context: RequestContext, recorder: ResponseRecorder, started: float

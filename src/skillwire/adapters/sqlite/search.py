@@ -23,12 +23,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from string import ascii_lowercase, digits
 from sys import intern
 from typing import Any, Final, cast
 from weakref import WeakSet, finalize
+
+import msgspec
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder
@@ -89,9 +91,15 @@ def _similar_words(connection: sqlite3.Connection, word: str) -> list[str]:
     return [term for (term,) in connection.execute(_KNOWN, (stems, _MOST))]
 
 
-_SEARCH: Final = "SELECT rank, rowid FROM skills WHERE skills MATCH ? LIMIT ?"
+#: Rows come in one value: for each single one Python's threads would take turns.
+_SEARCH: Final = """
+SELECT json_group_array(rowid) FROM (
+  SELECT rowid FROM (SELECT rank, rowid FROM skills WHERE skills MATCH ? LIMIT ?) ORDER BY rank, rowid
+)
+"""
 _COUNT: Final = "SELECT count(*) FROM skills WHERE skills MATCH ?"
 _ROWS: Final = "SELECT json_group_array(rowid) FROM skills WHERE skills MATCH ?"
+_read_rows: Final = msgspec.json.Decoder(list[int]).decode
 _OCCURS: Final = "SELECT 1 FROM skills WHERE skills MATCH ? LIMIT 1"
 _MARKS: Final = ("\x02", "\x03")
 _COLUMNS: Final = ("name", "tags", "description", "files")
@@ -125,8 +133,6 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._connection.execute("SELECT 1 FROM skills LIMIT 1").fetchall()  # opens all of the files
-        self._deadline = _Deadline()
-        self._connection.set_progress_handler(self._deadline.is_over, _LOOKS)
         finalize(self, connection.close)
         self._lock = threading.Lock()
         self._most = _ALL
@@ -134,7 +140,6 @@ class Reader:
     def find(self, words: Words) -> list[int]:
         """Return the rows of the hits, best first."""
         with self._lock:
-            self._deadline.at = float("inf")
             self._most = _ALL
             if found := self._with_all(words):
                 return found
@@ -148,8 +153,9 @@ class Reader:
         """Return hits with all the words, found in these seconds of CPU time; None for none, many or no time."""
         if not self._lock.acquire(blocking=False):
             return None
+        end = time.thread_time() + seconds
         try:
-            self._deadline.at = time.thread_time() + seconds
+            self._connection.set_progress_handler(lambda: time.thread_time() > end, _LOOKS)
             self._most = _FEW + 1
             found = self._with_all(words)
             return found if 0 < len(found) <= _FEW else None
@@ -158,12 +164,12 @@ class Reader:
                 raise
             return None
         finally:
+            self._connection.set_progress_handler(None, _LOOKS)
             self._lock.release()
 
     def explain(self, words: Words, rows: Iterable[int]) -> tuple[dict[int, list[list[tuple[str, bool]]]], list[str]]:
         """Return row → the pieces of each column and whether they match, and the words that occur nowhere."""
         with self._lock:
-            self._deadline.at = float("inf")
             terms = _terms(words)
             known, found = self._known_terms(words, terms), {}
             for row in rows if known else ():
@@ -176,13 +182,12 @@ class Reader:
     def similar(self, word: str) -> list[str]:
         """Return words of the index that are like ``word`` and begin with its letter, the most similar first."""
         with self._lock:
-            self._deadline.at = float("inf")
             bounds = (word[:1], word[:1] + chr(0x10FFFF), len(word) - 2, len(word) + 2, _COMPARED)
             terms = [term for (term,) in self._connection.execute(_LIKE, bounds)]
         return get_close_matches(word, terms, _MOST, _SIMILAR)
 
     def _match(self, expression: str) -> list[int]:
-        return [row for _, row in sorted(self._connection.execute(_SEARCH, (expression, self._most)))]
+        return _read_rows(self._value(_SEARCH, expression, self._most))
 
     def _with_all(self, words: Words) -> list[int]:
         """Return what has all the words; the last one may be a beginning when few have it as it stands."""
@@ -198,10 +203,10 @@ class Reader:
         if self._most != _ALL or self._value(_COUNT, expression) <= _MANY:
             return self._match(expression)
         best = self._match(f"{{name tags}} : ({expression})")
-        return list(dict.fromkeys([*best, *json.loads(self._value(_ROWS, expression))]))
+        return list(dict.fromkeys([*best, *_read_rows(self._value(_ROWS, expression))]))
 
-    def _value(self, query: str, expression: str) -> Any:
-        return self._connection.execute(query, (expression,)).fetchone()[0]
+    def _value(self, query: str, *values: str | int) -> Any:
+        return self._connection.execute(query, values).fetchone()[0]
 
     def _known_terms(self, words: Words, terms: Sequence[str]) -> list[str]:
         """Return ``terms`` with those that occur nowhere replaced or left out."""
@@ -222,18 +227,6 @@ class Reader:
 
     def _occurs(self, term: str) -> bool:
         return self._connection.execute(_OCCURS, (term,)).fetchone() is not None
-
-
-class _Deadline:
-    """When a search has to end, as :func:`time.thread_time` counts."""
-
-    __slots__ = ("at",)
-
-    def __init__(self) -> None:
-        self.at = float("inf")
-
-    def is_over(self) -> bool:
-        return time.thread_time() > self.at
 
 
 def _terms(words: Words) -> list[str]:
@@ -264,13 +257,14 @@ _BRIEF_SECONDS: Final = 0.001
 class RevisionSearch:
     """Fills :class:`~skillwire.ports.SkillSearch`.
 
-    ``names`` and ``profiles`` are by slot, empty where the revision has none; ``listing`` is the slots by name.
-    The second of the ``readers`` serves :meth:`search_briefly`.
+    ``names`` and ``profiles`` are by slot, empty where the revision has none; ``has_row`` is 1 for its rows, whose
+    numbers begin with 1; ``listing`` is the slots by name. The second of the ``readers`` serves :meth:`search_briefly`.
     """
 
     revision: int
     names: Sequence[str]
     profiles: Sequence[Profile | None]
+    has_row: bytes
     listing: Sequence[int]
     readers: tuple[Reader, Reader]
     _all: list[Mapping[str, tuple[FacetValue, ...]]] = field(default_factory=list)
@@ -359,10 +353,11 @@ class RevisionSearch:
 
     def _ranked(self, words: Words, found: Sequence[int]) -> list[int]:
         """Return the slots of the rows ``found`` that this revision has: what is called exactly so, then the best."""
-        end, names, wanted = len(self.names), self.names, words.name
-        slots = [row - 1 for row in found if row <= end and names[row - 1]]
-        called = next((slot for slot in slots if names[slot] == wanted), None)
-        if called is not None:
+        if found and max(found) >= len(self.has_row):  # of a later revision
+            found = [row for row in found if row < len(self.has_row)]
+        slots = [row - 1 for row in compress(found, map(self.has_row.__getitem__, found))]
+        called = self._slot(words.name)
+        if called is not None and called in slots:
             slots.remove(called)
             slots.insert(0, called)
         return slots
@@ -374,11 +369,10 @@ class RevisionSearch:
             if facet not in FACETS:
                 return []
             place = FACETS.index(facet)
-            if len(values) == 1:
-                (value,) = values
-                slots = [slot for slot in slots if value in profiles[slot][place]]
-            else:
-                slots = [slot for slot in slots if not values.isdisjoint(profiles[slot][place])]
+            narrowed = self.facet_counts().narrow(facet, values, slots) if len(slots) > _FEW else None
+            if narrowed is None:
+                narrowed = [slot for slot in slots if not values.isdisjoint(profiles[slot][place])]
+            slots = narrowed
         return slots
 
     def _cut(self, query: SearchQuery, slots: Sequence[int], start: int, mark: bytes) -> SearchPage:
@@ -438,6 +432,7 @@ class SearchIndex:
             self._brief = Reader(_connect(path))
         self._names: list[str] = []  # by slot; empty where none is
         self._profiles: list[Profile | None] = []
+        self._has_row = bytearray(1)
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._dead: list[tuple[int, int]] = []  # the first revision without it, the slot
@@ -456,7 +451,7 @@ class SearchIndex:
             self._free.extend(gone)
             without = [slot for name in (*removed, *changed) if (slot := self._slots.pop(name, None)) is not None]
             for slot in without:
-                self._names[slot], self._profiles[slot] = "", None
+                self._names[slot], self._profiles[slot], self._has_row[slot + 1] = "", None, 0
                 self._dead.append((self._revision, slot))
             self._writer.executemany(_INSERT, self._rows(skills, changed))
         if len(changed) > len(skills) // 2:
@@ -467,6 +462,7 @@ class SearchIndex:
             self._revision,
             tuple(self._names),
             tuple(self._profiles),
+            bytes(self._has_row),
             tuple(map(self._slots.__getitem__, skills)),
             (self._patient, self._brief),
         )
@@ -485,8 +481,9 @@ class SearchIndex:
                 self._free.append(len(self._names))
                 self._names.append("")
                 self._profiles.append(None)
+                self._has_row.append(0)
             slot = self._slots[name] = self._free.pop()
-            self._names[slot] = name
+            self._names[slot], self._has_row[slot + 1] = name, 1
             self._profiles[slot] = known.setdefault(profile, profile)
             words = [value for key, value in (skill.metadata or {}).items() if key != "version"]
             tags = " ".join((*words, *skill.capabilities, *skill.scenes))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import PATIENCE
+from tests.support.forked import ForkedPython
 from tests.support.publishing import ServeProcess, write_skill
 
 EXAMPLE = Path(__file__).with_name("skp_full_discovery.txt")
@@ -67,7 +68,7 @@ def http(folder, tmp_path):
 @pytest.fixture
 def stdio(folder, tmp_path):
     """Return ``call_rpc`` over standard input and output."""
-    process = subprocess.Popen(
+    process = ForkedPython(
         [sys.executable, "-m", "skillwire", "rpc", str(folder)],
         env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
         stdin=subprocess.PIPE,

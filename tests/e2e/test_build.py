@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import quote, unquote
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
+from tests.support.forked import ForkedPython
 from tests.support.publishing import ServeProcess, write_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
@@ -318,7 +318,7 @@ def test_a_build_that_is_killed_leaves_the_old_site_whole(tmp_path):
     for number in range(150):
         write_skill(tmp_path / "skills", f"skill-{number}", description="Changed.")
     command = [sys.executable, "-m", "skillwire", "build", str(tmp_path / "skills"), "-o", str(site)]
-    process = subprocess.Popen(command, env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")})
+    process = ForkedPython(command, env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")})
     eventually(lambda: list(site.glob(".skillwire-stage/*/@*")) or process.poll() is not None, every=0.001)
     assert process.poll() is None, "it has ended before it could be killed"
     process.send_signal(signal.SIGKILL)

@@ -1,13 +1,13 @@
 """The page of the examples calls a skill of each capability type, and shows what that gives."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
 from tests.support.command import run_command
+from tests.support.forked import run_forked
 from tests.support.pages import check, play_session, shown
 from tests.support.processes import started
 from tests.support.publishing import serving
@@ -91,7 +91,7 @@ def test_the_service_gives_what_the_placeholder_describes(weather):
 class TestOverlay:
     def marks(self, *segments, **languages):
         asked = json.dumps({"segments": segments, **({"source": "de"} | languages)})
-        done = json.loads(subprocess.check_output([sys.executable, OVERLAY, asked]))
+        done = json.loads(run_forked([sys.executable, OVERLAY, asked]).stdout)
         words = [segments[mark["segment"]][mark["start"] : mark["end"]] for mark in done["overlay"]]
         return list(zip(words, (mark["translation"] for mark in done["overlay"]), strict=True)), done["unknown"]
 
@@ -104,6 +104,6 @@ class TestOverlay:
 
     @pytest.mark.parametrize("asked", ['{"segments": ["a"], "source": "xx"}', '{"source": "de"}', "[1]", "{", ""])
     def test_what_makes_no_sense_is_said(self, asked):
-        done = subprocess.run([sys.executable, OVERLAY, asked], capture_output=True, text=True, check=False)
+        done = run_forked([sys.executable, OVERLAY, asked])
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("main.py: ")

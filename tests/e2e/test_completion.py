@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from tests.support.forked import PROGRAM, run_forked
 from tests.support.loopback_server import Handler, LoopbackServer
 from tests.support.terminal import Terminal
 
@@ -61,7 +62,7 @@ def place(tmp_path_factory):
 
 
 def _run(project, environment, *arguments):
-    subprocess.run([PROGRAMS / "skillwire", *arguments], cwd=project, env=environment, capture_output=True, check=True)
+    run_forked([PROGRAM, *arguments], cwd=project, env=environment).check_returncode()
 
 
 def _skill(folder, name):
@@ -137,14 +138,8 @@ def test_folders_where_a_path_is_meant(shell):
 
 
 def ask(place, *words, form="fish", **environment):
-    done = subprocess.run(
-        [PROGRAMS / "skillwire", *words],
-        cwd=place[0],
-        env={**place[1], "_SKILLWIRE_COMPLETE": form, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {**place[1], "_SKILLWIRE_COMPLETE": form, **environment}
+    done = run_forked([PROGRAM, *words], cwd=place[0], env=variables)
     assert done.stderr == ""
     return [line.split("\t")[1] if "\t" in line else line for line in done.stdout.splitlines()]
 

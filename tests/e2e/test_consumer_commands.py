@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.forked import ForkedPython, run_forked
 from tests.support.publishing import serving, write_skill
 from tests.support.raw_server import RawServer, answer, index_of
 from tests.support.terminal import Terminal
@@ -338,7 +339,7 @@ def test_a_signal_leaves_nothing_behind(project, number):
     asked = threading.Event()
     with RawServer(hanging_artifact(asked)) as server:
         command = [*SKILLWIRE, "add", f"127.0.0.1:{server.port}/one", "--yes"]
-        running = subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL)
+        running = ForkedPython(command, cwd=project, stderr=subprocess.DEVNULL)
         assert asked.wait(PATIENCE)
         running.send_signal(number)
         assert running.wait(PATIENCE) == 128 + number
@@ -362,9 +363,7 @@ sys.exit(main.run(["show", "127.0.0.1:9/one"]))
 
 
 def test_a_signal_of_which_python_makes_another_error_ends_the_command_too():
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPED_IN_A_CLASS_BODY], check=False, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = run_forked([sys.executable, "-c", STOPPED_IN_A_CLASS_BODY])
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "stopped by a signal\n")
 
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually
+from tests.support.forked import ForkedPython
 from tests.support.raw_server import RawServer, answer, index_of
 
 NAMES = [f"skill-{number}" for number in range(12)]
@@ -67,7 +68,7 @@ class Project:
     def start(self, *arguments, at=0, number=0, when="before"):
         self.publisher.count = 0
         command = [sys.executable, str(CHILD), str(int(number)), str(at), when, *arguments]
-        return subprocess.Popen(
+        return ForkedPython(
             command, cwd=self.root, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
 
@@ -193,7 +194,8 @@ def test_two_state_folders_exclude_each_other(project):
     finish(project, project.add(), OLD)
     project.publisher.version = "new"
     process = project.start("update", "--yes", at=27, number=signal.SIGSTOP, when="after")
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    status = Path(f"/proc/{process.pid}/status")
+    eventually(status.read_text, lambda text: "State:\tT" in text)
     project.environment["SKILLWIRE_HOME"] = str(project.home) + "-2"
     status, output = project.run("remove", NAMES[-1])
     process.send_signal(signal.SIGCONT)

@@ -6,16 +6,14 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.forked import PROGRAM, ForkedPython, run_forked
 from tests.support.publishing import write_skill
 from tests.support.terminal import Terminal
 
-PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 #: Loopback carries multicast, and nothing of it leaves the machine; a port of its own keeps tests apart.
 SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\n    enabled: false\n"
 
@@ -42,7 +40,7 @@ def server(place):
     """Serve the skill on the network until the block ends, and then say goodbye."""
     command = [PROGRAM, "serve", "skills", "--port", "0", "--lan", "--discovery", "lan.yaml"]
     with (place / "server.log").open("wb") as log:
-        process = subprocess.Popen(
+        process = ForkedPython(
             command, cwd=place, env=environment(place, "server"), stdout=log, stderr=subprocess.STDOUT
         )
         try:
@@ -94,14 +92,12 @@ def test_in_a_pipe_it_waits_for_answers_and_ends(place):
 
 def look(place):
     command = [PROGRAM, "lan", "--discovery", "lan.yaml"]
-    return subprocess.run(
-        command, cwd=place, env=environment(place, "me"), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    return run_forked(command, cwd=place, env=environment(place, "me"))
 
 
 def test_a_program_is_told_what_is_there_and_what_changes_a_line_each(place):
     command = [PROGRAM, "lan", "--discovery", "lan.yaml", "--json"]
-    with subprocess.Popen(command, cwd=place, env=environment(place, "me"), stdout=subprocess.PIPE) as process:
+    with ForkedPython(command, cwd=place, env=environment(place, "me"), stdout=subprocess.PIPE) as process:
         try:
             lines = events(process.stdout)
             first = next(lines)

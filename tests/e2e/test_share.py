@@ -2,17 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from tests.support.forked import PROGRAM, run_forked
 from tests.support.publishing import write_skill
 from tests.support.terminal import Terminal
-
-PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 
 
 def environment(place, who):
@@ -28,14 +24,7 @@ def place(tmp_path):
 
 
 def add(place, line, *more):
-    return subprocess.run(
-        [PROGRAM, *line.split()[1:], *more],
-        cwd=place / "her",
-        env=environment(place, "her"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_forked([PROGRAM, *line.split()[1:], *more], cwd=place / "her", env=environment(place, "her"))
 
 
 def test_a_colleague_pastes_the_line_and_compares_the_words(place):
@@ -68,26 +57,15 @@ def test_a_colleague_pastes_the_line_and_compares_the_words(place):
 )
 def test_what_cannot_be_shared_is_refused(place, make, said):
     make(place)
-    done = subprocess.run(
-        [PROGRAM, "share", "skills/notes", "--host", "127.0.0.1"],
-        cwd=place,
-        env=environment(place, "me"),
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_forked(
+        [PROGRAM, "share", "skills/notes", "--host", "127.0.0.1"], cwd=place, env=environment(place, "me")
     )
     assert said in done.stderr
     assert done.returncode in {1, 2, 3}
 
 
 def test_the_line_names_an_address_that_a_colleague_can_reach(place):
-    done = subprocess.run(
-        [PROGRAM, "share", "skills/notes", "--host", "0.0.0.0", "--for", "0.1s", "--json"],  # noqa: S104  # all of ours
-        cwd=place,
-        env=environment(place, "me"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [PROGRAM, "share", "skills/notes", "--host", "0.0.0.0", "--for", "0.1s", "--json"]  # noqa: S104
+    done = run_forked(command, cwd=place, env=environment(place, "me"))
     assert done.returncode == 0, done.stderr
     assert "//0.0.0.0" not in json.loads(done.stdout)["add"]

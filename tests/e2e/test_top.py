@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support.forked import PROGRAM, ForkedPython, run_forked
 from tests.support.terminal import Terminal
 
-PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 EXAMPLE = Path(__file__).parents[2] / "examples/skills/working-days"
 
 
@@ -21,18 +20,14 @@ def site(tmp_path_factory):
     environment = {"HOME": str(place), "TERM": "xterm", "LANG": "C.UTF-8", "PATH": os.environ["PATH"]}
 
     def run(*arguments):
-        return subprocess.run(
-            [PROGRAM, *arguments], cwd=place, env=environment, capture_output=True, text=True, check=False
-        )
+        return run_forked([PROGRAM, *arguments], cwd=place, env=environment)
 
     operator, other = (
         json.loads(run("token", "create", name, *options, "--json").stdout)["secret"]
         for name, options in (("ann", ["--scope", "operator"]), ("bob", []))
     )
     command = [PROGRAM, "serve", str(EXAMPLE), "--port", "0", "--grant-all", "--json"]
-    with subprocess.Popen(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as server:
+    with ForkedPython(command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
         address = json.loads(server.stdout.readline())["address"]
         called = run("call", f"{address}/working-days", "start=2026-01-01", "days=5")

@@ -3,11 +3,11 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import contextmanager
 
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.forked import ForkedPython
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def running(home, *arguments):
     home.mkdir(exist_ok=True)
     log = home / "log"
     with log.open("w") as written:
-        process = subprocess.Popen(
+        process = ForkedPython(
             [sys.executable, "-m", "skillwire", *map(str, arguments)],
             env={**os.environ, "SKILLWIRE_HOME": str(home)}, stdout=written, stderr=written,
         )  # fmt: skip

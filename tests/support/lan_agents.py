@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.support import lan_agent_process
 from tests.support.eventually import PATIENCE
+from tests.support.forked import ForkedPython
 
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
 FAST = {"heartbeat_interval": 0.5, "timeout": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
@@ -118,7 +119,7 @@ def on_host(network, host, skills=(), **options):
 
 
 def on_loopback(name, skills=(), *, home, **options):
-    process = subprocess.Popen(
+    process = ForkedPython(
         [sys.executable, lan_agent_process.__file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE
+from tests.support.forked import ForkedPython, run_forked
 
 #: Faster than by default, so that nobody waits half a minute for an eviction.
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
@@ -36,7 +37,7 @@ class LanServer:
     """
 
     def __init__(
-        self, folder, home, *arguments, start=subprocess.Popen, lan=None, program=("-m", "skillwire"), **discovery
+        self, folder, home, *arguments, start=ForkedPython, lan=None, program=("-m", "skillwire"), **discovery
     ):
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
@@ -86,9 +87,7 @@ class LanServer:
 
     def operator(self):
         """Return the fields that show a new key of the scope ``operator``."""
-        made = subprocess.run(
-            [sys.executable, "-c", OPERATOR], env=self.environment, capture_output=True, text=True, check=True
-        )
+        made = run_forked([sys.executable, "-c", OPERATOR], env=self.environment)
         return {"X-API-Key": made.stdout.strip()}
 
     def kill(self):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE
+from tests.support.forked import ForkedPython
 
 _END = "<<end of a command>>"
 #: A command that means the same to every shell.
@@ -19,7 +20,7 @@ _PLAIN = re.compile(r"skillwire( [\w@:,./-][\w@:,./=#-]*)+")
 
 def skillwire(*arguments, home, **options):
     """Start ``skillwire`` as a process of its own, its streams in pipes unless ``options`` of Popen say otherwise."""
-    return subprocess.Popen(
+    return ForkedPython(
         [sys.executable, "-m", "skillwire", *map(str, arguments)],
         env={**os.environ, "SKILLWIRE_HOME": str(home)},
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
@@ -30,7 +31,7 @@ def skillwire(*arguments, home, **options):
 def started(script, *arguments, home, code=0, may_log_errors=False):
     """Run a Python program whose first line ends with its address; give that. It is ended with the context."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
+        process = ForkedPython(
             [sys.executable, script, *map(str, arguments)],
             env={**os.environ, "SKILLWIRE_HOME": str(home)},
             stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.forked import ForkedPython
 
 
 def write_skill(parent, name, files=None, *, description="Does something useful.", version="1.0.0", body="Do it.\n"):
@@ -97,7 +98,7 @@ class ServeProcess:
     def __init__(self, *arguments, home, patch=""):
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by end(); a pipe would be full before it is read
         program = f"{patch}\nfrom skillwire.cli.main import main; main()"
-        self.process = subprocess.Popen(
+        self.process = ForkedPython(
             [sys.executable, "-c", program, "serve", *map(str, arguments), "--port", "0", "--json"],
             env={**os.environ, "SKILLWIRE_HOME": str(home)},
             stdout=subprocess.PIPE,

@@ -6,19 +6,20 @@ what was overwritten is gone, and what scrolled off the top is kept above. Waiti
 
 import errno
 import fcntl
+import functools
 import os
-import pty
 import select
-import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyte
 from tests.support.eventually import PATIENCE
+from tests.support.forked import ForkedPython, can_fork
 
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
 
@@ -77,20 +78,21 @@ class Terminal(Shown):
         super().__init__(columns, lines)
         self.program = command[0]
         self.exit_code: int | None = None
-        self._pid, self._handle = pty.fork()
-        if self._pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-            os.chdir(cwd)
-            os.execvpe(command[0], list(command), environment)  # noqa: S606  # no shell is wanted
-        fcntl.ioctl(self._handle, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._handle, end = os.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        of_shell = functools.partial(subprocess.Popen, preexec_fn=_own_terminal)
+        start: Any = ForkedPython if can_fork(command) else of_shell
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), end)
+        self._process = start(command, cwd=cwd, env=environment, start_new_session=True, **streams)
+        os.close(end)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.exit_code is None:
-            os.kill(self._pid, signal.SIGKILL)
-            self._reap()
+            self._process.kill()
+            self._process.wait()
         os.close(self._handle)
 
     def type(self, text: str) -> Self:
@@ -113,14 +115,15 @@ class Terminal(Shown):
         deadline = time.monotonic() + PATIENCE
         while self._read(0.2):
             assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
-        return self._reap()
+        self.exit_code = self._process.wait(PATIENCE)
+        return self.exit_code
 
     def shows_within(self, seconds: float) -> bool:
         return bool(select.select([self._handle], [], [], seconds)[0])
 
     def is_waiting(self) -> bool:
         """Whether the program waits for something, such as a key, and does not run."""
-        state = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "S"
 
     def settings(self) -> list[object]:
@@ -141,9 +144,9 @@ class Terminal(Shown):
         self._stream.feed(data)
         return bool(data)
 
-    def _reap(self) -> int:
-        self.exit_code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        return self.exit_code
+
+def _own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _styled(row: Sequence[pyte.screens.Char]) -> str:

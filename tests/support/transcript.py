@@ -12,7 +12,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +21,11 @@ from typing import IO, NamedTuple, Self
 
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE
+from tests.support.forked import PROGRAM, ForkedPython
 from tests.support.terminal import Shown, Terminal
 
 from skillwire.version import VERSION
 
-PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
 CTRL_C = "\x03"
 _CTRL_D = "\x04"
@@ -147,7 +146,7 @@ class Surrounding:
         if self._is_alone and not call.until:
             done = run_command(*words, cwd=self.project, env=self._environment, is_all=True)
             return self._piped(done.raw, done.raw_errors, done.code)
-        with subprocess.Popen(
+        with ForkedPython(
             [PROGRAM, *words],
             cwd=self.project,
             env=self._environment,

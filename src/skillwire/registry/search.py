@@ -11,8 +11,10 @@ skip or repeat skills. Trust: texts and cursors are hostile.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
+import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -219,6 +221,12 @@ def read_cursor(cursor: str, mark: bytes) -> str:
     if raw[:_MARK_BYTES] != mark:
         raise UsageError("CURSOR", "the cursor belongs to another search, or the skills have changed since")
     return name
+
+
+@functools.cache
+def process_token() -> str:
+    """Return what tells revisions of this process from those of another one with the same numbers."""
+    return secrets.token_hex(8)
 
 
 def mark_search(query: SearchQuery, order: Iterable[str]) -> bytes:

@@ -7,11 +7,9 @@ SDP §7.2; specs §3. Trust: searches are hostile, and :class:`CenterSearch` bou
 
 from __future__ import annotations
 
-import secrets
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
 
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
@@ -19,10 +17,7 @@ from skillwire.model.requirement import parse_range, parse_requirement
 from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.model.skill import Skill
 from skillwire.protocols.skill_discovery.center import USUAL_TYPE, CenterSearch
-from skillwire.registry.search import make_cursor, mark_search, read_cursor, read_words
-
-#: Tells the order of hits in this process from those of another one.
-_PROCESS: Final = secrets.token_hex(8)
+from skillwire.registry.search import make_cursor, mark_search, process_token, read_cursor, read_words
 
 
 def unmet_capabilities(skills: Mapping[str, Skill], requires: Iterable[str]) -> list[str]:
@@ -98,7 +93,7 @@ class CenterIndex:
         found: Sequence[str] = self._ranked(text, rank) if text else self._names
         if chosen is not None:
             found = [name for name in found if name in chosen] if text else sorted(chosen)
-        order = (_PROCESS, str(revision), text) if text else ("by name",)
+        order = (process_token(), str(revision), text) if text else ("by name",)
         criteria = repr((asked.capabilities, asked.scenes, asked.types, asked.version))
         mark = mark_search(SearchQuery(), ("skill center", criteria, *order))
         start = 0

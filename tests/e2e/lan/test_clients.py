@@ -13,6 +13,7 @@ import threading
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
+from tests.support.forked import ForkedPython
 from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
 
@@ -40,7 +41,7 @@ class Place:
 
     def start(self, home, *words):
         """Start a command that goes on; give its process, and what returns a match in what it has said by then."""
-        process = subprocess.Popen(
+        process = ForkedPython(
             [sys.executable, "-m", "skillwire", *map(str, words)],
             env=self.environment(home),
             cwd=self.folder,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 import sqlite3
 import tempfile
 import threading
@@ -47,6 +46,7 @@ from skillwire.registry.search import (
     count_facets,
     make_cursor,
     mark_search,
+    process_token,
     profile_of,
     read_cursor,
     read_words,
@@ -247,8 +247,6 @@ def _quoted(word: str) -> str:
     return f'"{word}"'
 
 
-#: Tells this process's revisions from those of another one with the same numbers.
-_PROCESS: Final = secrets.token_hex(8)
 #: How long the event loop may search itself: a thread costs a tenth of it, and others wait no longer for their turn.
 _BRIEF_SECONDS: Final = 0.001
 
@@ -342,7 +340,7 @@ class RevisionSearch:
 
     def _page(self, query: SearchQuery, ranked: Sequence[int]) -> SearchPage:
         slots = self._narrow(query, ranked)
-        mark = mark_search(query, (_PROCESS, str(self.revision), query.text, query.order))
+        mark = mark_search(query, (process_token(), str(self.revision), query.text, query.order))
         start = 0
         if query.after is not None:
             last = read_cursor(query.after, mark)

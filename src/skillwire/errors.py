@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from skillwire.codes import CODES, DOCS_PAGE
 
@@ -17,11 +17,11 @@ from skillwire.codes import CODES, DOCS_PAGE
 class SourceLocation(NamedTuple):
     """A file or URL and, in a text, line and columns, counted from 1."""
 
-    source: str
-    line: int | None = None
-    column: int | None = None
-    end_column: int | None = None
-    excerpt: str | None = None
+    source: Annotated[str, "File or URL"]
+    line: Annotated[int | None, "Line, from 1; null if unknown"] = None
+    column: Annotated[int | None, "Column in characters, from 1; null if unknown"] = None
+    end_column: Annotated[int | None, "Column after the last character; null if unknown"] = None
+    excerpt: Annotated[str | None, "Text of the line; null if unknown"] = None
 
     def __str__(self) -> str:
         position = "".join(f":{part}" for part in (self.line, self.column) if part is not None)
@@ -29,16 +29,16 @@ class SourceLocation(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """An error's parts, for people and for ``--json``."""
+    """An error's parts, for people and for ``--json``; the texts in ``Annotated`` describe them there."""
 
-    code: str
-    message: str
-    cause: str
-    place: SourceLocation | None
-    fix: str
-    retryable: bool
-    documentation: str
-    details: Mapping[str, object]
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    message: Annotated[str, "What happened in this case"]
+    cause: Annotated[str, "Usual cause"]
+    place: Annotated[SourceLocation | None, "Location; null without one"]
+    fix: Annotated[str, "What to do"]
+    retryable: Annotated[bool, "Whether the same call may succeed later"]
+    documentation: Annotated[str, "Page and anchor of the documentation"]
+    details: Annotated[Mapping[str, object], "Facts for programs, specific to the code; not stable"]
 
 
 class SkillwireError(Exception):

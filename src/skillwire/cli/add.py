@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,10 +18,9 @@ from skillwire.cli.options import (
     open_client,
     open_progress,
     refresh_option,
-    rung_objects,
     scope_option,
 )
-from skillwire.cli.output import bold, dim, error_object, failure, output_options, success
+from skillwire.cli.output import bold, dim, failure, output_options, success
 from skillwire.errors import NotFoundError, UsageError, first_of
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import exact_reference_to, parse_reference, reference_to
@@ -98,7 +96,7 @@ def command(
                 if frozen
                 else client.plan(*references, agents=agents, copy=copy, choose=choose)
             )
-        more = {"rungs": rung_objects(client.rungs)}
+        more = {"rungs": client.rungs}
         plan = inspect(client, output, progress, plan, consent=yes)
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
@@ -125,6 +123,8 @@ def inspect(client: Client, output: Output, progress: Progress, plan: InstallPla
     for review in reviews_of(plan):
         print_review(output, review)
         if doubtful := [*review.more.get("dangers", ()), *review.more.get("hidden", ())]:
+            import shlex  # noqa: PLC0415  # few skills are doubtful
+
             path = shlex.quote(doubtful[0].partition(": ")[0])
             output.hint("read it first:", f"skillwire cat {exact_reference_to(skills[review.name])} {path}")
     return plan
@@ -244,7 +244,7 @@ def _print_report(output: Output, client: Client, report: InstallReport, schema:
         "installed": [locked_object(locked) for locked in report.installed],
         "updated": list(report.updated),
         "unchanged": list(report.unchanged),
-        "failed": {name: error_object(error.diagnostics()) for name, error in report.failed.items()},
+        "failed": {name: error.diagnostics() for name, error in report.failed.items()},
     }
     output.document(cast("AddDocument", document))
     for locked in report.installed:

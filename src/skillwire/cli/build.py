@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from skillwire.cli.options import plural, publisher_option
-from skillwire.cli.output import bold, finding_object, output_options
+from skillwire.cli.output import bold, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
 from skillwire.model.branding import PLAIN
@@ -126,7 +126,7 @@ def command(
 
 def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None:
     """Raise an error when nothing was, or would be, written."""
-    details = {"findings": [finding_object(finding) for finding in report.findings]}
+    details = {"findings": list(report.findings)}
     number = plural(report.errors, "error")
     if report.errors and not skip_broken:
         raise ValidationError("SKILLS_BROKEN", f"{number}; nothing was written", details=details)

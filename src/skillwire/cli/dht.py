@@ -265,11 +265,4 @@ def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None)
 
 def _print_document(output: Output, schema: str, value: NamedTuple, **more: object) -> None:
     """Print the document of a value, with ``--json``."""
-    output.document(cast("Any", {"schema": schema, **more, **_plain(value)}))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: one with names of its fields as an object."""
-    if hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    output.document(cast("Any", {"schema": schema, **more, **value._asdict()}))

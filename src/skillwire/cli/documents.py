@@ -1,7 +1,8 @@
 """JSON documents that commands print with ``--json`` about skills, installing, settings, errors and the local network.
 
 A command builds a dictionary of one of these types, so the type checker and the published schema
-(:mod:`skillwire.cli.schemas`) read the same declaration. The texts in ``Annotated`` describe the fields. Commands
+(:mod:`skillwire.cli.schemas`) read the same declaration. The texts in ``Annotated`` describe the fields; a third
+argument has the values that a field takes. A named tuple of the model is printed as an object of its fields. Commands
 import these modules for type checking only. Every document also has ``findings``, which ``Output.document`` adds.
 """
 
@@ -9,60 +10,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
 
+from skillwire.errors import Diagnostics
+from skillwire.model.lan import LanMember
+from skillwire.model.ref import RpcFacts, SharedFacts
+from skillwire.model.skill import Finding
+from skillwire.resolver.ladder import RungTrace
+
 
 class DryRun(TypedDict):
     dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
 
 
-class PlaceObject(TypedDict):
-    source: Annotated[str, "File or URL"]
-    line: Annotated[int | None, "Line, from 1; null if unknown"]
-    column: Annotated[int | None, "Column in characters, from 1; null if unknown"]
-    end_column: Annotated[int | None, "Column after the last character; null if unknown"]
-    excerpt: Annotated[str | None, "Text of the line; null if unknown"]
-
-
-class CodeFields(TypedDict):
-    code: Annotated[str, "Code; skillwire explain CODE explains it"]
-    place: Annotated[PlaceObject | None, "Location; null without one"]
-    fix: Annotated[str, "What to do"]
-
-
-class FindingObject(CodeFields):
-    level: Annotated[Literal["error", "warning", "note"], "Severity"]
-    message: Annotated[str, "The problem"]
-
-
 class WithFindings(TypedDict):
-    findings: Annotated[list[FindingObject], "Skipped or questionable items"]
-
-
-class ErrorObject(CodeFields):
-    message: Annotated[str, "What happened in this case"]
-    cause: Annotated[str, "Usual cause"]
-    retryable: Annotated[bool, "Whether the same call may succeed later"]
-    documentation: Annotated[str, "Page and anchor of the documentation"]
-    details: Annotated[dict[str, Any], "Facts for programs, specific to the code; not stable"]
+    findings: Annotated[list[Finding], "Skipped or questionable items"]
 
 
 class ErrorDocument(TypedDict):
     schema: Annotated[Literal["skillwire/error/1"], "Any command that fails"]
-    error: Annotated[ErrorObject, "The error"]
-
-
-class SharedObject(TypedDict):
-    id: Annotated[str, "ID in Skill Sharing"]
-    title: Annotated[str, "Name for people"]
-    capability_type: Annotated[Literal["plugin", "api", "knowledge", "task"], "Capability type"]
-    access: Annotated[Literal["public", "restricted", "private"], "Who may see and invoke it"]
-    provider: Annotated[str | None, "Publisher; null if a registry does not name it"]
-    descriptor_url: Annotated[str, "URL of its descriptor"]
-
-
-class RpcObject(TypedDict):
-    endpoint: Annotated[str, "URL of the endpoint"]
-    namespace: Annotated[str, "Namespace; empty if the endpoint does not name one"]
-    kind: Annotated[Literal["action", "instruction", ""], "Kind; empty if the endpoint does not name one"]
+    error: Annotated[Diagnostics, "The error"]
 
 
 class VersionObject(TypedDict):
@@ -85,20 +50,8 @@ class RefObject(VersionObject):
     freshness: Annotated[Freshness, "live, cached since heard_at, or stale (offline only)"]
     health: Annotated[str | None, "Health on the local network; null for other sources"]
     trust: Annotated[str | None, "Trust in its key on the local network; null for other sources"]
-    shared: Annotated[SharedObject | None, "Skill Sharing fields; null if not asked or not listed there"]
-    rpc: Annotated[RpcObject | None, "Skills Protocol fields; null if not found at an endpoint"]
-
-
-class RungObject(TypedDict):
-    name: Annotated[Literal["lan", "dht", "skillCenter", "cache", "named"], "Rung; named: the places that you named"]
-    outcome: Annotated[
-        Literal["found", "nothing", "timeout", "failed", "refused", "off", "not reached"], "How it ended"
-    ]
-    seconds: Annotated[float, "Time that it took"]
-    attempts: Annotated[int, "How often it was asked"]
-    code: Annotated[str, "Code of its error; empty without one"]
-    reason: Annotated[str, "Why it ended so, or was not asked; may be empty"]
-    found: Annotated[int, "Number of skills that it has"]
+    shared: Annotated[SharedFacts | None, "Skill Sharing fields; null if not asked or not listed there"]
+    rpc: Annotated[RpcFacts | None, "Skills Protocol fields; null if not found at an endpoint"]
 
 
 class LanSkillObject(TypedDict):
@@ -138,7 +91,7 @@ class FindDocument(TypedDict):
     query: Annotated[str, "Search words"]
     total: Annotated[int, "Number of matching skills"]
     hits: Annotated[list[FindHit], "The best matches"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class FileObject(TypedDict):
@@ -159,7 +112,7 @@ class ShowDocument(TypedDict):
     schema: Annotated[Literal["skillwire/show/1"], "A skill"]
     skill: Annotated[RefObject, "The skill"]
     type: Annotated[ArtifactType, "Artifact type; none if only a descriptor exists"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
     descriptor: NotRequired[Annotated[Any, "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
     versions: NotRequired[Annotated[list[ReleaseObject], "Its versions, if its origin lists them"]]
     manifest: NotRequired[Annotated[dict[str, Any], "At a Skills Protocol endpoint: content of skill.toml"]]
@@ -238,13 +191,13 @@ class ReportFields(TypedDict):
     installed: Annotated[list[LockedObject], "Installed skills"]
     updated: Annotated[list[str], "Installed skills that replaced an earlier version"]
     unchanged: Annotated[list[str], "Skills that were already installed"]
-    failed: Annotated[dict[str, ErrorObject], "Errors by skill name"]
+    failed: Annotated[dict[str, Diagnostics], "Errors by skill name"]
     reviews: NotRequired[Annotated[list[ReviewObject], "What the new and changed skills may do"]]
 
 
 class AddDocument(ReportFields):
     schema: Annotated[Literal["skillwire/add/1"], "Result of add"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order, for each reference"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order, for each reference"]
 
 
 class UpdateDocument(ReportFields):
@@ -264,7 +217,7 @@ class PlanSkill(FolderFields):
 class PlanDocument(TypedDict):
     schema: Annotated[Literal["skillwire/plan/1"], "Plan of add or update, with --dry-run"]
     compared: NotRequired[Annotated[list[ComparisonObject], "With update: each skill compared with its origin"]]
-    rungs: NotRequired[Annotated[list[RungObject], "With add: sources that were tried, in order, for each reference"]]
+    rungs: NotRequired[Annotated[tuple[RungTrace, ...], "With add: sources tried for each reference, in order"]]
     skills: Annotated[list[PlanSkill], "Planned skills"]
     unknown_origins: Annotated[list[str], "Origins without your consent"]
     consent: Annotated[bool, "Whether --yes would give that consent"]
@@ -318,7 +271,7 @@ class LookupObject(TypedDict):
     entries: Annotated[Any, "Number of listed skills; null without an index"]
     credential: Annotated[str | None, "Source of the credential sent; null without one"]
     address_policy: Annotated[str, "allowed, or the code of the refusal"]
-    error: Annotated[ErrorObject | None, "The error; null if the index was read"]
+    error: Annotated[Diagnostics | None, "The error; null if the index was read"]
 
 
 class WhichSkill(RefObject):
@@ -346,10 +299,10 @@ class WhichInstalled(TypedDict):
 class WhichDocument(TypedDict):
     schema: Annotated[Literal["skillwire/which/1"], "Resolution of a reference"]
     reference: Annotated[str, "Reference as typed"]
-    error: Annotated[ErrorObject | None, "The error; null if the reference was resolved"]
+    error: Annotated[Diagnostics | None, "The error; null if the reference was resolved"]
     skills: Annotated[list[WhichSkill], "Resolved skills"]
     why: Annotated[str, "Why this source won"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
     lookups: Annotated[list[LookupObject], "Searched locations, in order"]
     others: Annotated[list[RefObject], "Skills of that name in other sources"]
     other_lookups: Annotated[list[LookupObject], "Locations after the winning one"]
@@ -440,17 +393,10 @@ LeaveReason = Literal["shutdown", "error", "maintenance", "upgrade"]
 EvictReason = Literal["silent", "revoked", "crowded"]
 
 
-class MemberObject(TypedDict):
-    agent_id: Annotated[str, "Agent"]
-    skill_id: Annotated[str, "Skill"]
-    role: Annotated[Literal["PRIMARY", "BACKUP"], "Role in the group"]
-    freshness: Annotated[Freshness, "live, or cached: it may be gone"]
-
-
 class SceneObject(TypedDict):
     scene: Annotated[str, "Name"]
     group_id: Annotated[str, "Group of its providers"]
-    members: Annotated[list[MemberObject], "Providers, the PRIMARY first"]
+    members: Annotated[tuple[LanMember, ...], "Providers, the PRIMARY first"]
 
 
 class JoinedScene(SceneObject):
@@ -462,8 +408,8 @@ class JoinedScene(SceneObject):
         "Connection: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if a key was issued, which goes into the "
         "header field authHeader. Paths are below basePath",
     ]
-    no_key: Annotated[FindingObject | None, "Why the provider issued no key; null if there is one, or none is issued"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    no_key: Annotated[Finding | None, "Why the provider issued no key; null if there is one, or none is issued"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class SceneDocument(JoinedScene):
@@ -473,7 +419,7 @@ class SceneDocument(JoinedScene):
 class SceneListDocument(TypedDict):
     schema: Annotated[Literal["skillwire/scene-list/1"], "Scenes of the local network"]
     scenes: Annotated[list[SceneObject], "Scenes by name"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class SceneRequestDocument(ReportFields):
@@ -484,7 +430,7 @@ class SceneRequestDocument(ReportFields):
     skill: Annotated[str, "Chosen skill"]
     found_by: Annotated[Literal["scene", "words"], "Whether the skill declares the scene, or only matches its words"]
     provided: Annotated[bool, "Whether it is served now, with --provide"]
-    rungs: Annotated[list[RungObject], "Sources that were tried for the scene, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried for the scene, in order"]
 
 
 class ListedLanSkill(LanSkillObject):

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from skillwire.cli.documents import DryRun, ErrorObject
-
-
-class PublishedFileObject(TypedDict):
-    path: Annotated[str, "Path in the skill"]
-    size: Annotated[int, "Bytes"]
-    executable: Annotated[bool, "Whether its mode is 755, and not 644"]
-
-
-class PublishedObject(TypedDict):
-    package: Annotated[str, "NAMESPACE/NAME"]
-    version: Annotated[str, "Version"]
-    status: Annotated[Literal["created", "repeated", "checked"], "repeated: it was there; checked: with --dry-run"]
-    digest: Annotated[str, "Digest of the stored artifact"]
-    size: Annotated[int, "Bytes of the stored artifact"]
-    files: Annotated[list[PublishedFileObject], "Its files"]
-    access: Annotated[str, "public, restricted or private"]
+from skillwire.cli.documents import DryRun
+from skillwire.client.registry import PublishedPackage
+from skillwire.errors import Diagnostics
 
 
 class NotPublishedObject(TypedDict):
     folder: Annotated[str, "Folder of the skill"]
-    error: Annotated[ErrorObject, "Why it was not published"]
+    error: Annotated[Diagnostics, "Why it was not published"]
 
 
 class PublishDocument(DryRun):
     schema: Annotated[Literal["skillwire/publish/1"], "Published skills"]
-    published: Annotated[list[PublishedObject], "The skills that the registry has now"]
+    published: Annotated[list[PublishedPackage], "The skills that the registry has now"]
     failed: Annotated[list[NotPublishedObject], "The skills that it has not"]
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from skillwire.cli.documents import DryRun, ErrorObject, FindingObject, LanSkillObject, PlaceObject, RungObject
+from skillwire.cli.documents import DryRun, LanSkillObject
+from skillwire.errors import Diagnostics, SourceLocation
 from skillwire.executions.task_form import FieldKind  # the schema reads it
+from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
+from skillwire.resolver.ladder import RungTrace
 
 
 class InitDocument(DryRun):
@@ -18,8 +21,13 @@ class InitDocument(DryRun):
     files: Annotated[list[str], "Files in it"]
 
 
-class CheckFinding(FindingObject):
+class CheckFinding(TypedDict):
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    level: Annotated[Literal["error", "warning", "note"], "Severity"]
+    message: Annotated[str, "The problem"]
     cause: Annotated[str, "Why it matters"]
+    place: Annotated[SourceLocation, "Location"]
+    fix: Annotated[str, "What to do"]
 
 
 class CheckDocument(TypedDict):
@@ -37,7 +45,7 @@ class ValidationErrorObject(TypedDict):
     message: Annotated[str, "The problem"]
     expected: Annotated[Any, "Expected value"]
     actual: Annotated[Any, "Actual value; null if absent"]
-    place: Annotated[PlaceObject, "Location"]
+    place: Annotated[SourceLocation, "Location"]
 
 
 class ValidatedDocument(TypedDict):
@@ -83,7 +91,7 @@ class MarketplaceImportDocument(DryRun):
     marketplace: Annotated[str, "Name of the marketplace; empty without one"]
     plugins: Annotated[int, "Number of readable plugins"]
     skills: Annotated[list[ImportedSkill], "Imported skills by name"]
-    failed: Annotated[dict[str, ErrorObject], "Errors by skill name"]
+    failed: Annotated[dict[str, Diagnostics], "Errors by skill name"]
 
 
 class MarketplaceExportDocument(DryRun):
@@ -156,20 +164,6 @@ class WorkerDocument(TypedDict):
     grant_all: Annotated[bool, "Whether skills run without a grant"]
 
 
-class ExecutionErrorObject(TypedDict):
-    code: Annotated[str, "The provider's code"]
-    message: Annotated[str, "The provider's message"]
-    details: Annotated[Any, "Details; null without any"]
-    retry_after: Annotated[float | None, "Seconds after which a retry may help; null if unknown"]
-
-
-class BlobObject(TypedDict):
-    blob_id: Annotated[str, "ID for skillwire cat REFERENCE BLOB_ID"]
-    kind: Annotated[str, "Media type; empty if unknown"]
-    size: Annotated[int, "Bytes"]
-    name: Annotated[str, "Name; empty if unknown"]
-
-
 class ExecutionObject(TypedDict):
     execution_id: Annotated[str | None, "ID at the provider; null if the output came at once without one"]
     skill_id: Annotated[str, "Skill Sharing ID of the skill"]
@@ -179,7 +173,7 @@ class ExecutionObject(TypedDict):
     output: Annotated[Any, "Output; null without one"]
     encoding: Annotated[Literal["json", "base64"], "Encoding of output"]
     content_type: Annotated[str, "Media type of an output that came at once"]
-    error: Annotated[ExecutionErrorObject | None, "The error; null unless it failed or timed out"]
+    error: Annotated[RemoteFailure | None, "The error; null unless it failed or timed out"]
     created_at: Annotated[str | None, "Time of acceptance, from the provider; null if unknown"]
     updated_at: Annotated[str | None, "Time of the last change, from the provider; null if unknown"]
     completed_at: Annotated[str | None, "Time of the end, from the provider; null if unknown"]
@@ -187,7 +181,7 @@ class ExecutionObject(TypedDict):
     result_url: Annotated[str | None, "Output URL; null if unknown"]
     summary: Annotated[str, "Skills Protocol: summary of the result; empty otherwise"]
     log: Annotated[str, "Skills Protocol: end of the log"]
-    blobs: Annotated[list[BlobObject], "Skills Protocol: output files"]
+    blobs: Annotated[tuple[RemoteBlob, ...], "Skills Protocol: output files"]
 
 
 class SkippedProviderObject(TypedDict):
@@ -201,7 +195,7 @@ class CalledProvider(TypedDict):
     skill: Annotated[LanSkillObject | None, "The skill that responded; null if no agent announces it"]
     origin: Annotated[str, "URL of its publisher"]
     passed_over: Annotated[list[SkippedProviderObject], "Skipped providers"]
-    rungs: Annotated[list[RungObject], "Sources that were tried, in order"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class CallDocument(ExecutionObject):

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.cli.documents_run import (
-        BlobObject,
         CallDocument,
-        ExecutionErrorObject,
         ExecutionObject,
         RecentExecution,
     )
@@ -91,7 +89,7 @@ def _name_of(execution: RemoteExecution) -> str | None:
 
 def execution_object(execution: RemoteExecution) -> ExecutionObject:
     """Return an execution for ``--json``."""
-    error, output = execution.error, execution.output
+    output = execution.output
     return {
         "execution_id": execution.execution_id,
         "skill_id": execution.skill_id,
@@ -101,7 +99,7 @@ def execution_object(execution: RemoteExecution) -> ExecutionObject:
         "output": base64.b64encode(output).decode() if isinstance(output, bytes) else output,
         "encoding": "base64" if isinstance(output, bytes) else "json",
         "content_type": execution.content_type,
-        "error": None if error is None else cast("ExecutionErrorObject", error._asdict()),
+        "error": execution.error,
         "created_at": execution.created_at or None,
         "updated_at": execution.updated_at or None,
         "completed_at": execution.completed_at or None,
@@ -109,7 +107,7 @@ def execution_object(execution: RemoteExecution) -> ExecutionObject:
         "result_url": execution.result_url,
         "summary": execution.summary,
         "log": execution.log,
-        "blobs": [cast("BlobObject", blob._asdict()) for blob in execution.blobs],
+        "blobs": execution.blobs,
     }
 
 

@@ -14,7 +14,6 @@ from skillwire.cli.options import (
     open_progress,
     ref_object,
     refresh_option,
-    rung_objects,
     shortened,
     terminal_width,
 )
@@ -89,9 +88,7 @@ def command(
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
-    output.document(
-        {"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": rows, "rungs": rung_objects(rungs)}
-    )
+    output.document({"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": rows, "rungs": rungs})
     refs = [ref for ref, _ in shown]
     _print_lan_hits(output, [ref.lan for ref in refs if ref.lan is not None])
     if others := [ref for ref in refs if ref.lan is None]:

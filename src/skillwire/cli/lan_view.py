@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
-from skillwire.cli.options import ago, plural, rung_objects
+from skillwire.cli.options import ago, plural
 from skillwire.cli.output import Part, Styled, bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.errors import DecodeError, UsageError
-from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot
+from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, LanSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.documents import LanSkillObject, MemberObject, SceneObject
+    from skillwire.cli.documents import LanSkillObject, SceneObject
     from skillwire.cli.documents_run import CalledProvider
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.sources.lan import Providers
@@ -110,18 +110,13 @@ def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:
             }
             for one in providers.passed
         ],
-        "rungs": rung_objects(providers.climb.traces),
+        "rungs": providers.climb.traces,
     }
 
 
 def scene_object(scene: LanScene) -> SceneObject:
     """Return a scene for ``--json``."""
-    return {"scene": scene.name, "group_id": scene.group_id, "members": members_object(scene.members)}
-
-
-def members_object(members: tuple[LanMember, ...]) -> list[MemberObject]:
-    """Return the members of a group for ``--json``."""
-    return [cast("MemberObject", member._asdict()) for member in members]
+    return {"scene": scene.name, "group_id": scene.group_id, "members": scene.members}
 
 
 def status_text(skill: LanSkill) -> Styled:

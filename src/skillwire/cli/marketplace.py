@@ -19,7 +19,7 @@ from skillwire.bridges.marketplace.documents import (
 )
 from skillwire.bridges.marketplace.gather import gather
 from skillwire.cli.options import CommandGroup, plural
-from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
+from skillwire.cli.output import bold, dim, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.folder.files import find_folder_names, read_files
 from skillwire.folder.rules import Findings
@@ -91,7 +91,7 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         rows.append({"name": skill.name, "state": written, "plugin": skill.plugin, "from": skill.place})
         verb = (_DRY_VERBS if dry_run else _VERBS)[written]
         output.line(success(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
-    errors = {name: error_object(error.diagnostics()) for name, error in failed.items()}
+    errors = {name: error.diagnostics() for name, error in failed.items()}
     facts = {"marketplace": gathered.name, "plugins": gathered.plugins, "skills": rows, "failed": errors}
     document = {"schema": "skillwire/marketplace-import/1", "dry_run": dry_run, **facts}
     output.document(cast("MarketplaceImportDocument", document))
@@ -214,7 +214,7 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
     for finding in errors:
         output.finding(finding)
     if errors and not skip_broken:
-        details = {"findings": [finding_object(finding) for finding in errors]}
+        details = {"findings": errors}
         raise ValidationError("SKILLS_BROKEN", "some skills are broken; nothing was written", details=details)
     if len({row.skill.name for row in listed}) < len(listed):
         raise ValidationError("SKILLS_BROKEN", "two skills have the same name; skillwire check lists them")

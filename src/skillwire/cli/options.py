@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar
 
 import click
 
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from skillwire.adapters.stores import Stores
-    from skillwire.cli.documents import LockedObject, RefObject, RpcObject, RungObject, SharedObject
+    from skillwire.cli.documents import LockedObject, RefObject
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
-    from skillwire.model.ref import SharedFacts, SkillRef
-    from skillwire.resolver.ladder import RungTrace
+    from skillwire.model.ref import SkillRef
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -204,24 +203,9 @@ def ref_object(ref: SkillRef) -> RefObject:
         "freshness": ref.freshness,
         "health": None if ref.lan is None else ref.lan.status,
         "trust": None if ref.lan is None else ref.lan.trust,
-        "shared": _shared_object(ref.shared),
-        "rpc": None if ref.rpc is None else cast("RpcObject", ref.rpc._asdict()),
+        "shared": ref.shared,
+        "rpc": ref.rpc,
     }
-
-
-def rung_objects(rungs: Sequence[RungTrace]) -> list[RungObject]:
-    """Return how rungs of the ladder ended, for ``--json``."""
-    return [
-        {**rung._asdict(), "outcome": rung.outcome.value, "seconds": round(rung.seconds, 3)}  # type: ignore[typeddict-item]  # the fields are those of the trace
-        for rung in rungs
-    ]
-
-
-def _shared_object(facts: SharedFacts | None) -> SharedObject | None:
-    if facts is None:
-        return None
-    names = ("id", "title", "capability_type", "access", "provider", "descriptor_url")
-    return cast("SharedObject", {name: getattr(facts, name) for name in names})
 
 
 def locked_object(locked: LockedSkill) -> LockedObject:

@@ -13,7 +13,8 @@ import os
 import re
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import click
 
@@ -21,10 +22,9 @@ from skillwire.codes import CODES
 from skillwire.trust.hidden_text import display_width, neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skillwire.cli import documents, documents_dht, documents_registry, documents_run
-    from skillwire.cli.documents import ErrorObject, FindingObject
     from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding
 
@@ -121,8 +121,7 @@ class Output:
     def document(self, document: Document) -> None:
         """Print the JSON document, with ``--json``. Findings are added to it."""
         if self.as_json:
-            findings = [finding_object(finding) for finding in self._findings]
-            text = encode_document({**document, "findings": findings})
+            text = encode_document({**document, "findings": list(self._findings)})
             click.echo(readable_json(json.loads(text)) if is_readable(sys.stdout) else text)
             self._has_document = True
 
@@ -154,7 +153,7 @@ class Output:
     def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
         """Print an error with code, place, cause and fix; below the last of several, the command that explains it."""
         if self.as_json and not self._has_document:
-            self.document({"schema": "skillwire/error/1", "error": error_object(error)})
+            self.document({"schema": "skillwire/error/1", "error": error})
             return
         _print([failure(f"error[{error.code}]"), f": {error.message}"], err=True)
         # The cause is that of the code. Where this case has a fix of its own, it says nothing beyond it.
@@ -175,24 +174,13 @@ def codes_of(findings: Iterable[Finding]) -> list[str]:
     return list(dict.fromkeys(row.code for row in sorted(findings, key=lambda row: row.level != "error")))
 
 
-def error_object(error: Diagnostics) -> ErrorObject:
-    """Return an error for ``--json``."""
-    place = None if error.place is None else error.place._asdict()
-    return cast("ErrorObject", {**error._asdict(), "place": place, "details": dict(error.details)})
-
-
-def finding_object(finding: Finding) -> FindingObject:
-    """Return a finding for ``--json``."""
-    return cast("FindingObject", {**finding._asdict(), "place": finding.place._asdict() if finding.place else None})
-
-
 def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
     r"""Return a JSON document in ASCII, so that nothing in it commands a terminal; one line with ``indent`` None.
 
-    A file's name need not be UTF-8. Python keeps a stray byte as half of a surrogate pair, which strict readers of
-    JSON refuse; it is written out as the text ``\udcff``.
+    Named tuples are objects of their fields. A file's name need not be UTF-8. Python keeps a stray byte as half of a
+    surrogate pair, which strict readers of JSON refuse; it is written out as the text ``\udcff``.
     """
-    return json.dumps(_without_surrogates(document), indent=indent).replace("\x7f", "\\u007f")
+    return json.dumps(_plain(document), indent=indent).replace("\x7f", "\\u007f")
 
 
 def readable_json(value: Any) -> str:
@@ -207,12 +195,13 @@ def readable_json(value: Any) -> str:
     return _NOT_PLAIN.sub(escape, json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _without_surrogates(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    value = value._asdict() if hasattr(value, "_asdict") else value
     if isinstance(value, str):
         return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    return [_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def one_line(text: str) -> str:

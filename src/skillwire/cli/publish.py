@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.options import combine, dry_run_option, open_client, open_progress, plural
-from skillwire.cli.output import Output, bold, dim, error_object, output_options, success, warning
+from skillwire.cli.output import Output, bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.folder.files import find_folders
 from skillwire.model.package import read_reference
@@ -16,7 +16,6 @@ from skillwire.model.package import read_reference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.cli.documents_registry import PublishedObject
     from skillwire.client.registry import PublishedPackage
 
 registry_option = click.option(
@@ -119,13 +118,11 @@ def _document(
     *,
     dry_run: bool,
 ) -> None:
-    rows: list[PublishedObject] = [
-        {**one._asdict(), "files": [file._asdict() for file in one.files]}  # type: ignore[typeddict-item]  # the same keys
-        for one in published
-    ]
-    errors: list[Any] = [{"folder": str(path), "error": error_object(error.diagnostics())} for path, error in failed]
+    errors: list[Any] = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
     if len(errors) > 1 or published or not errors:  # a single failure is the error document of the command
-        output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": rows, "failed": errors})
+        output.document(
+            {"schema": "skillwire/publish/1", "dry_run": dry_run, "published": list(published), "failed": errors}
+        )
 
 
 @click.command()

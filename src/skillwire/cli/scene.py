@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.add import carry_out
-from skillwire.cli.lan_view import check_names, heard, lan_object, members_object, scene_object, unverified_option
+from skillwire.cli.lan_view import check_names, heard, lan_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
     combine,
@@ -22,7 +22,6 @@ from skillwire.cli.options import (
     has_terminal,
     open_client,
     open_progress,
-    rung_objects,
     scope_option,
     shortened,
     terminal_width,
@@ -34,7 +33,6 @@ from skillwire.cli.output import (
     dim,
     encode_document,
     failure,
-    finding_object,
     folded,
     output_options,
     print_end,
@@ -86,9 +84,9 @@ class Joined:
             "version": result.version,
             "capabilities": list(result.capabilities),
             "connection_info": dict(result.connection_info),
-            "members": members_object(result.members),
-            "no_key": None if result.no_key is None else finding_object(result.no_key),
-            "rungs": rung_objects(self._client.rungs),
+            "members": result.members,
+            "no_key": result.no_key,
+            "rungs": self._client.rungs,
         }
         if follow and output.as_json:
             _print_event({"event": "joined", **joined})
@@ -183,7 +181,7 @@ class Substitute:
         with self._progress.during("reading"):
             found = self._client.lan.scene_skills(self._scene, self._capabilities, origins, self._rungs)
         self._rungs = self._client.rungs
-        missing.details = {**missing.details, "rungs": rung_objects(self._rungs)}
+        missing.details = {**missing.details, "rungs": self._rungs}
         if all(rung.outcome == "off" or rung.name in {LAN, CACHE} for rung in self._rungs):
             missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
             raise missing
@@ -238,7 +236,7 @@ class Substitute:
             plan = client.plan(reference)
         found_by = "scene" if self._scene in skill.ref.scenes else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
-        more["rungs"] = rung_objects(self._rungs)
+        more["rungs"] = self._rungs
         document = ("skillwire/scene-request/1", more)
         if code := carry_out(client, output, progress, plan, consent=agreed, overwrite=False, document=document):
             raise click.exceptions.Exit(code)
@@ -294,7 +292,7 @@ def list_scenes(*, output: Output) -> None:
         skills, settings = client.lan.discover(), client.lan.settings
         found = client.lan.scenes(skills)
     scenes = [scene_object(scene) for scene in found]
-    output.document({"schema": "skillwire/scene-list/1", "scenes": scenes, "rungs": rung_objects(client.rungs)})
+    output.document({"schema": "skillwire/scene-list/1", "scenes": scenes, "rungs": client.rungs})
     output.table(
         [bold(scene.name), member.role, member.skill_id, dim(member.agent_id), _mark(member)]
         for scene in found

@@ -10,6 +10,8 @@ else makes N+1. Tests validate every document that a test makes a command print.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
@@ -40,6 +42,7 @@ _SIMPLE: Final[dict[object, Schema]] = {
     float: {"type": "number"},
     bool: {"type": "boolean"},
     Any: {},
+    object: {},
 }
 
 
@@ -105,13 +108,15 @@ def _schema(hint: Any) -> Schema:  # noqa: PLR0911  # one return for each form o
     if origin is NotRequired:
         return _schema(arguments[0])
     if origin is Annotated:
-        return {**_schema(arguments[0]), "description": arguments[1]}
+        return {**_schema(arguments[0 if len(arguments) == 2 else 2]), "description": arguments[1]}  # noqa: PLR2004  # see there
     if origin is Literal:
         return {"const": arguments[0]} if len(arguments) == 1 else {"type": "string", "enum": list(arguments)}
     if origin in {Union, UnionType}:
         return {"anyOf": [{"type": "null"} if part is NoneType else _schema(part) for part in arguments]}
     if origin in {list, tuple}:
         return {"type": "array", **({"maxItems": 0} if arguments[0] is Never else {"items": _schema(arguments[0])})}
-    if origin is dict:
+    if origin in {dict, Mapping}:
         return {"type": "object", "additionalProperties": _schema(arguments[1]) or True}
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return {"type": "string", "enum": list(hint)}
     return _object(hint)

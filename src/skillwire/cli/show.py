@@ -22,7 +22,6 @@ from skillwire.cli.options import (
     open_progress,
     ref_object,
     refresh_option,
-    rung_objects,
     shortened,
     utc_time,
 )
@@ -178,7 +177,7 @@ def command(
             "schema": "skillwire/show/1",
             "skill": ref_object(skill.ref),
             "type": cast("ArtifactType", skill.artifact_type),
-            "rungs": rung_objects(client.rungs),
+            "rungs": client.rungs,
         }
         # With --json only the document is printed, and otherwise everything else.
         if body:

@@ -16,10 +16,9 @@ from skillwire.cli.options import (
     plural,
     ref_object,
     refresh_option,
-    rung_objects,
     scope_option,
 )
-from skillwire.cli.output import Output, Part, bold, dim, error_object, failure, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.model.url import parse_url
 from skillwire.resolver.ladder import NAMED, RungTrace
 from skillwire.resolver.sources import SKILLS_RPC
@@ -185,10 +184,10 @@ def _document(resolution: Resolution, token: str | None) -> WhichDocument:
     return {
         "schema": "skillwire/which/1",
         "reference": resolution.reference,
-        "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
+        "error": resolution.error.diagnostics() if resolution.error else None,
         "skills": [{**ref_object(skill), "url": skill.url, "index": skill.index_url} for skill in resolution.found],
         "why": resolution.why,
-        "rungs": rung_objects(resolution.rungs),
+        "rungs": resolution.rungs,
         "lookups": [_step_object(step, token) for step in resolution.steps],
         "others": [ref_object(skill) for skill in resolution.others],
         "other_lookups": [_step_object(step, token) for step in resolution.beyond],
@@ -224,5 +223,5 @@ def _step_object(step: Step, token: str | None) -> LookupObject:
         "entries": attempt.entries,
         "credential": _credential_place(attempt.url, token) if attempt.has_credential else None,
         "address_policy": "allowed" if step.refused is None else step.refused.code,
-        "error": error_object(attempt.error.diagnostics()) if attempt.error else None,
+        "error": attempt.error.diagnostics() if attempt.error else None,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from skillwire import limits
@@ -80,21 +80,21 @@ class PublishOptions(TypedDict, total=False):
 class PublishedFile(NamedTuple):
     """A file of a publication."""
 
-    path: str
-    size: int
-    executable: bool
+    path: Annotated[str, "Path in the skill"]
+    size: Annotated[int, "Bytes"]
+    executable: Annotated[bool, "Whether its mode is 755, and not 644"]
 
 
 class PublishedPackage(NamedTuple):
     """A publication; its status is ``created``, ``repeated`` when it was there, or ``checked`` for a dry run."""
 
-    package: str
-    version: str
-    status: str
-    digest: str
-    size: int
-    files: tuple[PublishedFile, ...]
-    access: str
+    package: Annotated[str, "NAMESPACE/NAME"]
+    version: Annotated[str, "Version"]
+    status: Annotated[str, "repeated: it was there; checked: with --dry-run", Literal["created", "repeated", "checked"]]
+    digest: Annotated[str, "Digest of the stored artifact"]
+    size: Annotated[int, "Bytes of the stored artifact"]
+    files: Annotated[tuple[PublishedFile, ...], "Its files"]
+    access: Annotated[str, "public, restricted or private"]
 
 
 def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -137,10 +137,10 @@ class LanSkill(NamedTuple):
 class LanMember(NamedTuple):
     """A provider in a scene's group; ``role`` is ``PRIMARY`` or ``BACKUP``."""
 
-    agent_id: str
-    skill_id: str
-    role: str
-    freshness: Freshness = "live"
+    agent_id: Annotated[str, "Agent"]
+    skill_id: Annotated[str, "Skill"]
+    role: Annotated[str, "Role in the group", Literal["PRIMARY", "BACKUP"]]
+    freshness: Annotated[Freshness, "live, or cached: it may be gone"] = "live"
 
 
 def members_of(providers: Iterable[LanSkill], rank: Callable[[LanSkill], tuple[Any, ...]]) -> tuple[LanMember, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from skillwire.model.skill import FileContent
 
@@ -21,20 +21,20 @@ LOCAL: Final = "path:"
 class SharedFacts(NamedTuple):
     """The facts about a skill in a Skill Sharing index. Spec: SSP §4.3.3."""
 
-    id: str
-    title: str
-    capability_type: str
-    access: str
-    provider: str | None  # None if a registry does not state it
-    descriptor_url: str
+    id: Annotated[str, "ID in Skill Sharing"]
+    title: Annotated[str, "Name for people"]
+    capability_type: Annotated[str, "Capability type", Literal["plugin", "api", "knowledge", "task"]]
+    access: Annotated[str, "Who may see and invoke it", Literal["public", "restricted", "private"]]
+    provider: Annotated[str | None, "Publisher; null if a registry does not name it"]
+    descriptor_url: Annotated[str, "URL of its descriptor"]
 
 
 class RpcFacts(NamedTuple):
     """The facts about a skill at a Skills Protocol endpoint; unstated ones are empty. Spec: SKP ``list_skills``."""
 
-    endpoint: str
-    namespace: str
-    kind: str
+    endpoint: Annotated[str, "URL of the endpoint"]
+    namespace: Annotated[str, "Namespace; empty if the endpoint does not name one"]
+    kind: Annotated[str, "Kind; empty if the endpoint does not name one", Literal["action", "instruction", ""]]
 
 
 class GitFile(NamedTuple):

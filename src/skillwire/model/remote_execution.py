@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from skillwire.errors import ExecutionError, PendingError, SourceLocation
 from skillwire.model.execution import ExecutionStatus
@@ -28,10 +28,10 @@ _CANCELLED = "cancelled"
 class RemoteFailure(NamedTuple):
     """Why an execution failed, in the provider's words without hidden characters; ``retry_after`` in seconds."""
 
-    code: str
-    message: str
-    details: Any = None
-    retry_after: float | None = None
+    code: Annotated[str, "The provider's code"]
+    message: Annotated[str, "The provider's message"]
+    details: Annotated[Any, "Details; null without any"] = None
+    retry_after: Annotated[float | None, "Seconds after which a retry may help; null if unknown"] = None
 
     @property
     def reason(self) -> str | None:
@@ -43,10 +43,10 @@ class RemoteFailure(NamedTuple):
 class RemoteBlob(NamedTuple):
     """A file that a run left at its server: id, media type, size in bytes, name."""
 
-    blob_id: str
-    kind: str
-    size: int
-    name: str
+    blob_id: Annotated[str, "ID for skillwire cat REFERENCE BLOB_ID"]
+    kind: Annotated[str, "Media type; empty if unknown"]
+    size: Annotated[int, "Bytes"]
+    name: Annotated[str, "Name; empty if unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping  # msgspec reads the fields' types
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SourceLocation  # same
@@ -28,11 +28,11 @@ SKILL_TOML: Final = "skill.toml"
 class Finding(NamedTuple):
     """A problem at one place; ``code`` is an error code or a lint rule (:mod:`skillwire.folder.rules`)."""
 
-    code: str
-    level: Level
-    message: str
-    place: SourceLocation
-    fix: str
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    level: Annotated[Level, "Severity"]
+    message: Annotated[str, "The problem"]
+    place: Annotated[SourceLocation, "Location"]
+    fix: Annotated[str, "What to do"]
 
 
 SKILL_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)

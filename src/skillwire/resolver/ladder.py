@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
@@ -32,6 +32,7 @@ _LONGEST_PAUSE: Final = 1.0
 _DURATIONS: Final = 64  # answers of a rung that its p95 is taken from
 _NEGATIVE_SECONDS: Final = 5.0
 _NEGATIVES: Final = 256  # questions
+RungName = Literal["lan", "dht", "skillCenter", "cache", "named"]
 LAN, DHT, CENTER, CACHE, NAMED = "lan", "dht", "skillCenter", "cache", "named"
 
 
@@ -131,13 +132,13 @@ class Query(NamedTuple):
 class RungTrace(NamedTuple):
     """A rung of one answer: how it ended, after how many seconds and attempts, why, and how many skills it gave."""
 
-    name: str
-    outcome: Outcome
-    seconds: float = 0.0
-    attempts: int = 0
-    code: str = ""
-    reason: str = ""
-    found: int = 0
+    name: Annotated[str, "Rung; named: the places that you named", RungName]
+    outcome: Annotated[Outcome, "How it ended"]
+    seconds: Annotated[float, "Time that it took"] = 0.0
+    attempts: Annotated[int, "How often it was asked"] = 0
+    code: Annotated[str, "Code of its error; empty without one"] = ""
+    reason: Annotated[str, "Why it ended so, or was not asked; may be empty"] = ""
+    found: Annotated[int, "Number of skills that it has"] = 0
 
     def __str__(self) -> str:
         return f"{self.name} ({', '.join((self.outcome, *([f'{self.seconds:.1f} s'] if self.attempts else [])))})"

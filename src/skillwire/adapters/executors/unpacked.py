@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import make_folder, storage_errors, sync_folder
+from skillwire.adapters.files.atomic import make_folder, open_locked, storage_errors, sync_folder
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.model.skill import Skill, SkillFile
 from skillwire.ports import BlobStore
@@ -131,17 +131,7 @@ class LockedFolder:
 def _lock(path: Path) -> LockedFolder | None:
     """Lock the folder against removal; None when it is not there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = open_locked(path, os.O_RDONLY | os.O_DIRECTORY, operation=fcntl.LOCK_SH)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return LockedFolder(path, descriptor)
-    except FileNotFoundError:
-        pass  # it was removed between the two
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
+    return None if descriptor is None else LockedFolder(path, descriptor)

@@ -145,42 +145,51 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise storage_error(error, path) from error
 
 
+def open_locked(
+    path: Path, flags: int, *, mode: int = 0o600, operation: int = fcntl.LOCK_EX | fcntl.LOCK_NB
+) -> int | None:
+    """Open and lock a file or a folder until the handle is closed; None when it is not at ``path`` any more.
+
+    Its last holder may have renamed or removed it between our open and our lock. Raises OSError.
+    """
+    handle = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        fcntl.flock(handle, operation)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
 def take_lock(path: Path, *, wait: bool) -> int:
     """Lock the file ``path`` until the process ends; return the handle. Raises ConflictError (``FOLDER_BUSY``)."""
-    while True:
-        with storage_errors(path):
-            make_folder(path.parent)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    operation = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+    handle = None
+    while handle is None:  # the file that is there now
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Its last holder may have removed the file between our open and our lock: lock the current one.
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), path.stat()):
-                    return handle
-        except BaseException as error:
-            os.close(handle)
-            if isinstance(error, OSError):
-                raise _busy(path) if isinstance(error, BlockingIOError) else storage_error(error, path) from error
-            raise
-        os.close(handle)
+            make_folder(path.parent)
+            handle = open_locked(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, operation=operation)
+        except BlockingIOError as error:
+            raise _busy(path) from error
+        except OSError as error:
+            raise storage_error(error, path) from error
+    return handle
 
 
 def lock_folder(folder: Path) -> int | None:
     """Lock a folder while the returned handle is open; None where the system cannot. Raises as :func:`take_lock`."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # absent or unreadable: the change itself reports the reason
+        return open_locked(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except BlockingIOError as error:
+        raise _busy(folder) from error
+    except OSError:
+        # Absent or unreadable: the change itself reports the reason. On a file system, such as NFS, that locks no
+        # folders, the lock file has to do.
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise _busy(folder) from error
-        if isinstance(error, OSError):  # a file system, such as NFS, that locks no folders: the lock file has to do
-            return None
-        raise
-    return handle
 
 
 def _busy(path: Path) -> ConflictError:

@@ -32,6 +32,7 @@ from typing import Final
 from skillwire import limits
 from skillwire.adapters.files.atomic import (
     make_folder,
+    open_locked,
     storage_error,
     storage_errors,
     sync_folder,
@@ -129,18 +130,9 @@ class FileDownload:
     def _open(self, flags: int) -> int | None:
         """Open and lock the file; None when it does not exist, or another process has it."""
         try:
-            handle = os.open(self._path, _OPEN | flags, _FILE_MODE)
-        except OSError:  # absent, or not for us: the download does without
+            return open_locked(self._path, _OPEN | flags, mode=_FILE_MODE)
+        except OSError:  # absent, held by another process, or not for us: the download does without
             return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last holder may have renamed or removed the file between our open and our lock.
-            if os.path.samestat(os.fstat(handle), self._path.lstat()):
-                return handle
-        except OSError:  # held by another process, or gone: as above
-            pass
-        os.close(handle)
-        return None
 
 
 def prune(folder: Path) -> None:

@@ -15,7 +15,6 @@ can finish after a crash. Trust: a manifest may come from elsewhere with its sit
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import shutil
@@ -24,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from skillwire.adapters.files.atomic import storage_errors
+from skillwire.adapters.files.atomic import open_locked, storage_errors
 from skillwire.errors import ConflictError, SourceLocation, TrustError
 from skillwire.model.skill import Skill
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
@@ -203,14 +202,12 @@ class SiteFolder:
 def _take(stage: Path) -> int:
     while True:
         stage.mkdir(exist_ok=True)
-        handle = os.open(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = open_locked(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except BlockingIOError:
-            os.close(handle)
             message = "another build is writing this site"
             raise ConflictError("FOLDER_BUSY", message, place=SourceLocation(str(stage.parent))) from None
-        if stage.exists() and os.path.samestat(stage.stat(), os.fstat(handle)):
+        if handle is not None:  # else another build ended at this moment and took the folder with it
             for entry in stage.iterdir():
                 try:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -219,7 +216,6 @@ def _take(stage: Path) -> int:
                     if error.errno not in {errno.ENOTEMPTY, errno.ENOENT}:
                         raise
             return handle
-        os.close(handle)  # another build ended at this moment and took the folder with it
 
 
 def _units(stage: str, site: str, prefix: str) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import importlib.util
 import os
 import platform
@@ -101,9 +100,9 @@ def judge_skew(seconds: float, source: str) -> Diagnosis:
         return Diagnosis("ok", f"the clock agrees with that of {source} within a minute")
     direction = "ahead of" if seconds > 0 else "behind"
     why = "Whether a certificate is valid and a cached answer is fresh depends on the clock."
-    severity: Severity = "problem" if abs(seconds) >= _SKEW_HARMFUL else "warning"
     what = f"the clock is {in_seconds(abs(seconds))} {direction} that of {source}"
-    return Diagnosis(severity, what, why, "Let the system set its time, such as with timedatectl set-ntp true.")
+    fix = "Let the system set its time, such as with timedatectl set-ntp true."
+    return Diagnosis("problem" if abs(seconds) >= _SKEW_HARMFUL else "warning", what, why, fix)
 
 
 def judge_secret_file(path: Path) -> Diagnosis:
@@ -299,7 +298,6 @@ def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:
     lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
     if not lan.dht.enabled or not lan.dht.bootstrap or lan.group_key_file:
         return
-
     answering = asyncio.run(find_answering(lan, _PING_SECONDS))
     yield from (Diagnosis("ok", f"the bootstrap node {name} of the DHT answers") for name in answering)
     if not answering:
@@ -533,22 +531,18 @@ def check_leftovers(surroundings: Environment) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "nothing is left of an interrupted change")
 
 
-DEADLINE_SECONDS: Final = 5.0
-_IMPORTING_SECONDS: Final = 30.0  # of all packages, extras included
-
-
 class Check(NamedTuple):
     """One check: its section, its subject, the function that looks, and how many seconds it may take."""
 
     section: str
     subject: str
     look: Callable[[Environment], Iterator[Diagnosis]]
-    deadline: float = DEADLINE_SECONDS
+    deadline: float = 5.0
 
 
 CHECKS: Final = (
     Check("Python", "the interpreter", check_python),
-    Check("Python", "the packages that skillwire needs", check_installed_parts, _IMPORTING_SECONDS),
+    Check("Python", "the packages that skillwire needs", check_installed_parts, 30.0),  # imports, extras included
     Check("Settings", "the settings", check_settings),
     Check("Sandbox", "the sandbox", check_sandbox),
     Check("Network", "proxies", check_proxies),
@@ -567,17 +561,12 @@ CHECKS: Final = (
 )
 
 
-def examine(
-    surroundings: Environment, checks: Sequence[Check] = CHECKS, *, deadline: float | None = None
-) -> list[Section]:
-    """Run ``checks``, and one for each configured source, all at once; return their sections in order.
-
-    Each may take ``deadline`` seconds, by default those of its own.
-    """
+def examine(surroundings: Environment, checks: Sequence[Check] = CHECKS) -> list[Section]:
+    """Run ``checks``, and one for each configured source, all at once; return their sections in order."""
     sources = [] if surroundings.offline else surroundings.settings.sources
     rows = [*checks, *(Check("Network", name, partial(check_source, name)) for name in sources)]
     found: dict[int, list[Diagnosis]] = {}
-    calls = [partial(_run, row, surroundings, row.deadline if deadline is None else deadline) for row in rows]
+    calls = [partial(_run, row, surroundings) for row in rows]
     for index, outcome in run_parallel(calls, threads=len(calls)):
         if isinstance(outcome, BaseException):
             raise outcome
@@ -588,7 +577,7 @@ def examine(
     return [Section(title, tuple(diagnoses)) for title, diagnoses in sections.items()]
 
 
-def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnosis]:
+def _run(row: Check, surroundings: Environment) -> list[Diagnosis]:
     seen: list[Diagnosis] = []
 
     def look() -> bool:
@@ -597,8 +586,8 @@ def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnos
         return True
 
     try:
-        if call_within(look, deadline) is None:
-            what = f"{row.subject}: no answer within {in_seconds(deadline)}"
+        if call_within(look, row.deadline) is None:
+            what = f"{row.subject}: no answer within {in_seconds(row.deadline)}"
             fix = "Try again; a name server, a server or a disk hangs."
             seen.append(Diagnosis("problem", what, "Commands that need it would wait as well.", fix))
     except SkillwireError as error:

@@ -51,9 +51,9 @@ def project(tmp_path, home):
     return folder
 
 
-def look(project, environment=None, *, checks=CHECKS, deadline=None, **options):
+def look(project, environment=None, *, checks=CHECKS, **options):
     surroundings = read_environment(project, environment or {}, time.time(), **options)
-    return examine(surroundings, checks, deadline=deadline)
+    return examine(surroundings, checks)
 
 
 def faults(sections):
@@ -129,9 +129,9 @@ class TestTheRunner:
         def works(_):
             yield Diagnosis("ok", "fine")
 
-        table = [Check("S", "the clock", look) for look in (hangs, fails, breaks, works)]
+        table = [Check("S", "the clock", look, 0.05) for look in (hangs, fails, breaks, works)]
         try:
-            (section,) = look(project, checks=table, deadline=0.05)
+            (section,) = look(project, checks=table)
         finally:
             hold.set()
         assert [row.what for row in section.diagnoses] == [
@@ -150,7 +150,7 @@ class TestTheRunner:
             together.wait()
             yield Diagnosis("ok", "met")
 
-        (section,) = look(project, checks=[Check("S", "x", waits)] * 8, deadline=30)
+        (section,) = look(project, checks=[Check("S", "x", waits, 30)] * 8)
         assert [row.what for row in section.diagnoses] == ["met"] * 8
 
     def test_every_problem_and_warning_has_a_reason_and_a_fix(self, project):

@@ -9,12 +9,29 @@ The files that a server sends are in its blob store, made again from the artifac
 from __future__ import annotations
 
 import asyncio
-import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
 from skillwire.adapters.sql.connection import Store, reads, writes
+from skillwire.adapters.sql.package_rows import (
+    ACCOUNT,
+    ENTRY,
+    LAST_ENTRY,
+    NAMESPACE,
+    OF_NAMESPACES,
+    OF_PACKAGES,
+    PACKAGE,
+    VERSION,
+    append_entry,
+    raw_digest,
+    read_account,
+    read_entry,
+    read_namespace,
+    read_package,
+    read_version,
+    record_change,
+    state_row,
+)
 from skillwire.errors import StorageError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -30,7 +47,6 @@ from skillwire.model.package import (
     Package,
     PackageName,
     PackageVersion,
-    Proof,
     Rights,
     Role,
     Standing,
@@ -38,12 +54,10 @@ from skillwire.model.package import (
     Status,
     latest_version,
     move_skill,
-    read_package_name,
     version_order,
 )
 from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.requirement import required_packages
-from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -51,24 +65,12 @@ if TYPE_CHECKING:
     from skillwire.adapters.sql.connection import Connection, Database
     from skillwire.model.package import Published
 
-_ACCOUNT: Final = "name, created, is_operator, issuer, subject"
-_NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
-_PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
-_OF_PACKAGES, _OF_NAMESPACES = (
-    ", ".join(f"{table}.{column}" for column in columns.split(", "))
-    for table, columns in (("packages", _PACKAGE), ("namespaces", _NAMESPACE))
-)
-_VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
-#: The columns of an audit entry.
-ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 #: The number of the row of a package, by its name.
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 #: How many bytes the versions of a package hold.
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
-#: The last audit entry, if there is one.
-_LAST: Final = "SELECT number AS last, digest FROM audit ORDER BY number DESC LIMIT 1"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
@@ -80,7 +82,6 @@ _LOOKED_UP: Final = {
 #: Where the columns of a namespace end that stand behind one other.
 _NAMESPACE_END: Final = 7
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
-_ACCESS: Final = {access.value: access for access in Access}
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
@@ -112,10 +113,10 @@ class SqlPackages(Store):
 
     @writes
     async def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        statement = f"INSERT INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        statement = f"INSERT INTO accounts ({ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         if await connection.run(statement, account) == 0:
             return False
-        await _record(connection, change)
+        await record_change(connection, change)
         return True
 
     @writes
@@ -125,18 +126,18 @@ class SqlPackages(Store):
         statement = f"{changed} WHERE name = ?4 AND NOT EXISTS ({other})"
         if await connection.run(statement, (*account[2:], account.name)) == 0:
             return False
-        await _record(connection, change)
+        await record_change(connection, change)
         return True
 
     @reads
     async def account(self, connection: Connection, name: str) -> Account | None:
-        query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
-        return _read_account(await connection.row(query, (name,)))
+        query = f"SELECT {ACCOUNT} FROM accounts WHERE name = ?"
+        return read_account(await connection.row(query, (name,)))
 
     @reads
     async def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
-        query = f"SELECT {_ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
-        return _read_account(await connection.row(query, (issuer, subject)))
+        query = f"SELECT {ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
+        return read_account(await connection.row(query, (issuer, subject)))
 
     @reads
     async def has_operator(self, connection: Connection) -> bool:
@@ -147,29 +148,29 @@ class SqlPackages(Store):
         if not await _insert_namespace(connection, namespace):
             return False
         await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
-        await _record(connection, change)
+        await record_change(connection, change)
         return True
 
     @reads
     async def namespace(self, connection: Connection, name: str) -> Namespace | None:
-        query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
+        query = f"SELECT {NAMESPACE} FROM namespaces WHERE name = ?"
         row = await connection.row(query, (name,))
-        return None if row is None else _read_namespace(row)
+        return None if row is None else read_namespace(row)
 
     @reads
     async def namespaces(self, connection: Connection, after: str, limit: int) -> Sequence[Namespace]:
-        query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name > ? AND renamed_to = '' ORDER BY name LIMIT ?"
-        return [_read_namespace(row) for row in await connection.rows(query, (after, limit))]
+        query = f"SELECT {NAMESPACE} FROM namespaces WHERE name > ? AND renamed_to = '' ORDER BY name LIMIT ?"
+        return [read_namespace(row) for row in await connection.rows(query, (after, limit))]
 
     @writes
     async def update_namespace(self, connection: Connection, namespace: Namespace, change: Change) -> None:
         statement = "UPDATE namespaces SET proof = ?, domain = ?, proven = ? WHERE name = ?"
         await connection.run(statement, (*namespace.proof, namespace.name))
-        await _record(connection, change)
+        await record_change(connection, change)
 
     @writes
     async def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
-        row = await connection.row(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,))
+        row = await connection.row(f"SELECT {NAMESPACE} FROM namespaces WHERE name = ?", (old,))
         if row is None or row[-1] or not await _insert_namespace(connection, Namespace(new, row[1])):
             return False
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
@@ -188,7 +189,7 @@ class SqlPackages(Store):
                 renamed = pack_skill(move_skill(unpack_skill(content), new))
                 statement = "UPDATE versions SET skill = ? WHERE package = ? AND version = ?"
                 await connection.run(statement, (renamed, number, version))
-        await _record(connection, change)
+        await record_change(connection, change)
         return True
 
     @writes
@@ -202,7 +203,7 @@ class SqlPackages(Store):
         await connection.run("DELETE FROM members WHERE namespace = ? AND account = ?", (namespace, account))
         if role is not None:
             await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace, account, role.value))
-        await _record(connection, change)
+        await record_change(connection, change)
         return True
 
     @reads
@@ -212,13 +213,14 @@ class SqlPackages(Store):
 
     @reads
     async def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
-        return await _roles(connection, account)
+        query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
+        return {namespace: Role(role) for namespace, role in await connection.rows(query, (account,))}
 
     @reads
     async def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
         present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         query = (
-            f"SELECT role, {_OF_NAMESPACES}, {_OF_PACKAGES} FROM namespaces "
+            f"SELECT role, {OF_NAMESPACES}, {OF_PACKAGES} FROM namespaces "
             "LEFT JOIN members ON members.namespace = namespaces.name AND account = ?2 "
             "LEFT JOIN packages ON packages.namespace = namespaces.name AND packages.name = ?3 "
             f"WHERE namespaces.renamed_to = '' AND namespaces.name = {present}"
@@ -227,8 +229,8 @@ class SqlPackages(Store):
         if row is None:
             return Standing(None)
         role, namespace, package = row[0], row[1:_NAMESPACE_END], row[_NAMESPACE_END:]
-        found = None if package[0] is None else _read_package(package)
-        return Standing(_read_namespace(namespace), Role(role) if role else None, found)
+        found = None if package[0] is None else read_package(package)
+        return Standing(read_namespace(namespace), Role(role) if role else None, found)
 
     @reads
     async def named(self, connection: Connection, account: str) -> int:
@@ -246,15 +248,15 @@ class SqlPackages(Store):
         self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
     ) -> Published:
         skill, name = version.skill, version.package
-        packed, digest = pack_skill(skill), _raw(skill.artifact.digest)
+        packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
             f"SELECT coalesce(namespaces.renamed_to, ''), versions.artifact, {_HELD}, last, audit.digest, "
-            f"{_OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
+            f"{OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
             "LEFT JOIN packages ON packages.namespace = ?1 AND packages.name = ?2 "
-            f"LEFT JOIN versions ON package = number AND version = ?3 LEFT JOIN ({_LAST}) AS audit ON TRUE"
+            f"LEFT JOIN versions ON package = number AND version = ?3 LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE"
         )
         is_renamed, same, held, last, previous, *row = await connection.row(query, (*name, version.version))
-        package = None if row[0] is None else _read_package(row)
+        package = None if row[0] is None else read_package(row)
         if is_renamed or (package and (package.state.status in CLOSED or package.renamed_to)):
             return "closed"
         if same is not None:
@@ -269,7 +271,7 @@ class SqlPackages(Store):
         kept = "owns_name = packages.owns_name OR excluded.owns_name"
         taken = ", ".join(f"{column} = excluded.{column}" for column in ("access", "latest", "changed"))
         statement = (
-            f"INSERT INTO packages ({_PACKAGE}, owns_name, changed) "
+            f"INSERT INTO packages ({PACKAGE}, owns_name, changed) "
             f"VALUES (?1, ?2, ?3, ?4, ?5, '', '', ?6, '', {owns}, {_NEXT_CHANGE}) "
             f"ON CONFLICT (namespace, name) DO UPDATE SET {kept}, {taken} RETURNING number"
         )
@@ -277,13 +279,13 @@ class SqlPackages(Store):
         number = await connection.value(statement, values)
         statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         await connection.run(statement, (digest, content, skill.artifact.size))
-        columns = f"package, version, artifact, {_VERSION}"
+        columns = f"package, version, artifact, {VERSION}"
         await connection.run(
             f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(number, version.version, digest),
-                *(packed, version.published, version.publisher, _raw(version.uploaded)),
-                *_state_row(version.state),
+                *(packed, version.published, version.publisher, raw_digest(version.uploaded)),
+                *state_row(version.state),
             ),
         )
         rows = [(*name, number, version.version) for name in required_packages(skill.requires, skill.publisher)]
@@ -291,7 +293,7 @@ class SqlPackages(Store):
         await connection.run_many(
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
-        await _append(connection, change, last, previous)
+        await append_entry(connection, change, last, previous)
         return "created"
 
     @reads
@@ -309,21 +311,21 @@ class SqlPackages(Store):
         self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         condition = f"{_LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ?"
-        query = f"SELECT {_PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
+        query = f"SELECT {PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
         row = (namespace, after, Status.DELETED.value, limit)
-        return [_read_package(row) for row in await connection.rows(query, row)]
+        return [read_package(row) for row in await connection.rows(query, row)]
 
     @reads
     async def find_packages(
         self, connection: Connection, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         query = (
-            f"SELECT {_PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
+            f"SELECT {PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
             f"AND status != ? AND {_SHOWN} AND renamed_to = '' ORDER BY name, namespace LIMIT ?"
         )
         deleted, end = Status.DELETED.value, f"{beginning}~"  # ~ is behind z
         row = (beginning, end, after.name, after.namespace, deleted, with_private, limit)
-        return [_read_package(row) for row in await connection.rows(query, row)]
+        return [read_package(row) for row in await connection.rows(query, row)]
 
     @writes
     async def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
@@ -345,7 +347,7 @@ class SqlPackages(Store):
 
     @writes
     async def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
-        status, reason, successor = _state_row(state)
+        status, reason, successor = state_row(state)
         await _update(connection, name, change, status=status, reason=reason, successor=successor)
 
     @writes
@@ -355,9 +357,9 @@ class SqlPackages(Store):
         found = await _find(connection, name)
         if found is not None:
             statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
-            await connection.run(statement, (*_state_row(state), found[0], version))
+            await connection.run(statement, (*state_row(state), found[0], version))
             await _set_latest(connection, found[0])
-            await _record(connection, change)
+            await record_change(connection, change)
 
     @writes
     async def set_reader(
@@ -370,7 +372,7 @@ class SqlPackages(Store):
                 "DELETE FROM readers WHERE package = ? AND account = ?",
             )
             await connection.run(add if may_read else remove, (found[0], account))
-            await _record(connection, change)
+            await record_change(connection, change)
 
     @reads
     async def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
@@ -380,7 +382,7 @@ class SqlPackages(Store):
     @reads
     async def rights(self, connection: Connection, account: str) -> Rights:
         query = (
-            f"SELECT {_ACCOUNT}, namespace, role, package "
+            f"SELECT {ACCOUNT}, namespace, role, package "
             "FROM (SELECT 1) AS one LEFT JOIN accounts ON name = ?1 LEFT JOIN ("
             "SELECT namespace, role, '' AS package FROM members WHERE account = ?1 UNION ALL "
             "SELECT packages.namespace, '', packages.name FROM readers JOIN packages ON number = package "
@@ -389,18 +391,18 @@ class SqlPackages(Store):
         rows = await connection.rows(query, (account,))
         roles = {namespace: Role(role) for *_, namespace, role, _ in rows if role}
         shared = [PackageName(namespace, package) for *_, namespace, _, package in rows if package]
-        return Rights(_read_account(rows[0][:-3]), roles, shared)
+        return Rights(read_account(rows[0][:-3]), roles, shared)
 
     @reads
     async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
-        query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
+        query = f"SELECT {VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
         row = await connection.row(query, (*name, version))
-        return None if row is None else _read_version(row)
+        return None if row is None else read_version(row)
 
     @reads
     async def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
-        query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER}"
-        versions = [_read_version(row) for row in await connection.rows(query, name)]
+        query = f"SELECT {VERSION} FROM versions WHERE package = {_NUMBER}"
+        versions = [read_version(row) for row in await connection.rows(query, name)]
         return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
 
     @reads
@@ -408,17 +410,17 @@ class SqlPackages(Store):
         self, connection: Connection, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         query = (
-            f"SELECT {_OF_PACKAGES} FROM requirements JOIN packages ON number = package AND latest = version "
+            f"SELECT {OF_PACKAGES} FROM requirements JOIN packages ON number = package AND latest = version "
             f"WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? AND {_SHOWN} "
             "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
         )
         row = (*name, Status.DELETED.value, with_private, *after, limit)
-        return [_read_package(row) for row in await connection.rows(query, row)]
+        return [read_package(row) for row in await connection.rows(query, row)]
 
     @reads
     async def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:
-        query = f"SELECT {_VERSION} FROM versions WHERE artifact = ? ORDER BY published LIMIT ?"
-        return [_read_version(row) for row in await connection.rows(query, (_raw(digest), limit))]
+        query = f"SELECT {VERSION} FROM versions WHERE artifact = ? ORDER BY published LIMIT ?"
+        return [read_version(row) for row in await connection.rows(query, (raw_digest(digest), limit))]
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found, content = await self._artifact(digest)
@@ -427,14 +429,14 @@ class SqlPackages(Store):
 
     @reads
     async def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
-        row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (_raw(digest),))
+        row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
         return (False, None) if row is None else (True, row[0])
 
     @writes
     async def remove_unowned(self, connection: Connection, before: float) -> int:
         removed = 0
         for digest, remove in self._large.aged(before) if self._large else ():
-            if len(digest.hex) != _HEX or not await connection.row(_OWNED, (_raw(digest),)):
+            if len(digest.hex) != _HEX or not await connection.row(_OWNED, (raw_digest(digest),)):
                 remove()  # in one transaction, so that no version comes
                 removed += 1
         return removed
@@ -475,16 +477,16 @@ class SqlPackages(Store):
         query = "SELECT digest FROM audit WHERE number = ?"
         is_anew = bool(after.entry) and await connection.value(query, (after.entry,)) != after.digest
         change = 0 if is_anew else after.change
-        last = await connection.row("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1") or (0, "")
+        last = await connection.row(LAST_ENTRY) or (0, "")
         versions = "versions ON versions.package = packages.number AND versions.version = packages.latest"
         query = (
             "SELECT changed, number, owns_name, skill, versions.status, versions.reason, versions.successor, "
-            f"{_OF_PACKAGES} FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
+            f"{OF_PACKAGES} FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
         )
         found = []
         rows = await connection.rows(query, (change, limit))
         for changed, number, owns, packed, status, reason, successor, *row in rows:
-            package, change = _read_package(row), changed
+            package, change = read_package(row), changed
             is_hidden = packed is None or package.state.status in _HIDDEN or package.renamed_to
             state = State() if is_hidden else State(Status(status), reason, successor)
             found.append(ChangedPackage(number, package, None if is_hidden else packed, state, bool(owns)))
@@ -496,7 +498,7 @@ class SqlPackages(Store):
 
     @writes
     async def record(self, connection: Connection, change: Change) -> None:
-        await _record(connection, change)
+        await record_change(connection, change)
 
     @reads
     async def audit(
@@ -550,16 +552,11 @@ class SqlPackages(Store):
         return dict(await connection.rows(query, (*name, since)))
 
 
-async def _roles(connection: Connection, account: str) -> dict[str, Role]:
-    query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
-    return {namespace: Role(role) for namespace, role in await connection.rows(query, (account,))}
-
-
 async def _find(connection: Connection, name: PackageName, *, with_private: bool = True) -> tuple[int, Package] | None:
     """Return the number of a package's row, and the package."""
-    query = f"SELECT number, {_PACKAGE} FROM {_LOOKED_UP[with_private]} namespace = ? AND name = ?"
+    query = f"SELECT number, {PACKAGE} FROM {_LOOKED_UP[with_private]} namespace = ? AND name = ?"
     row = await connection.row(query, name)
-    return None if row is None else (row[0], _read_package(row[1:]))
+    return None if row is None else (row[0], read_package(row[1:]))
 
 
 def _fits(held: Any, packed: bytes) -> bool:
@@ -569,7 +566,7 @@ def _fits(held: Any, packed: bytes) -> bool:
 
 async def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
     await _set(connection, name, **values)
-    await _record(connection, change)
+    await record_change(connection, change)
 
 
 async def _set(connection: Connection, name: PackageName, **values: str | int) -> None:
@@ -595,56 +592,3 @@ async def _insert_namespace(connection: Connection, namespace: Namespace) -> boo
     row = (namespace.name, namespace.created, *namespace.proof)
     statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
     return await connection.run(statement, row) == 1
-
-
-async def _record(connection: Connection, change: Change) -> None:
-    """Append the audit entry of a change."""
-    await _append(connection, change, *(await connection.row(_LAST) or (None, None)))
-
-
-async def _append(connection: Connection, change: Change, last: int | None, previous: str | None) -> None:
-    number = (last or 0) + 1
-    details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
-    row = (number, *change[:4], details, *change[5:], digest, change.namespace)
-    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
-def _read_account(row: tuple[Any, ...] | None) -> Account | None:
-    return None if row is None or row[0] is None else Account(row[0], row[1], bool(row[2]), *row[3:])
-
-
-def _read_namespace(row: Sequence[Any]) -> Namespace:
-    name, created, kind, domain, proven, renamed_to = row
-    return Namespace(name, created, Proof(kind, domain, proven), renamed_to)
-
-
-def _read_package(row: Sequence[Any]) -> Package:
-    namespace, name, created, access, status, reason, successor, latest, renamed_to = row
-    renamed = read_package_name(renamed_to) if renamed_to else None
-    state = _read_state(status, reason, successor)
-    return Package(PackageName(namespace, name), created, _ACCESS[access], state, latest, renamed)
-
-
-@lru_cache(256)  # most packages have the same one
-def _read_state(status: str, reason: str, successor: str) -> State:
-    return State(Status(status), reason, successor)
-
-
-def _read_version(row: Sequence[Any]) -> PackageVersion:
-    packed, published, publisher, uploaded, status, reason, successor = row
-    state = _read_state(status, reason, successor)
-    return PackageVersion(unpack_skill(packed), published, publisher, Digest(f"sha256:{uploaded.hex()}"), state)
-
-
-def read_entry(row: Sequence[Any]) -> AuditEntry:
-    """Return the entry in a row of :data:`ENTRY`."""
-    number, at, account, action, target, details, address, request, digest = row
-    return AuditEntry(number, Change(at, account, action, target, json.loads(details), address, request), digest)
-
-
-def _state_row(state: State) -> tuple[str, str, str]:
-    return state.status.value, state.reason, state.successor
-
-
-def _raw(digest: Digest) -> bytes:
-    return bytes.fromhex(digest.hex)

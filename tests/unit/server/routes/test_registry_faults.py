@@ -78,7 +78,7 @@ async def test_a_database_that_fails_in_the_middle_of_a_publication(site, monkey
         raise error
 
     with monkeypatch.context() as fault:
-        fault.setattr(packages, "_append", broken)
+        fault.setattr(packages, "append_entry", broken)
         refused = await site.publish("ann")
     await check_refused(site, refused)
     assert (await site.publish("ann")).status == 201

@@ -1,0 +1,107 @@
+"""Rows of a registry: accounts, namespaces, packages, versions, and the audit log, which each change is appended to.
+
+A ``read_`` function returns the value in a row of the columns of its name.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire.model.access import Access
+from skillwire.model.digest import Digest
+from skillwire.model.package import (
+    Account,
+    AuditEntry,
+    Change,
+    Namespace,
+    Package,
+    PackageName,
+    PackageVersion,
+    Proof,
+    State,
+    Status,
+    read_package_name,
+)
+from skillwire.model.packed_skills import unpack_skill
+from skillwire.registry.audit import FIRST_DIGEST, chain_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.adapters.sql.connection import Connection
+
+ACCOUNT: Final = "name, created, is_operator, issuer, subject"
+NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
+PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
+OF_PACKAGES, OF_NAMESPACES = (
+    ", ".join(f"{table}.{column}" for column in columns.split(", "))
+    for table, columns in (("packages", PACKAGE), ("namespaces", NAMESPACE))
+)
+VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
+#: The columns of an audit entry.
+ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
+#: The last audit entry, if there is one.
+LAST_ENTRY: Final = "SELECT number AS last, digest FROM audit ORDER BY number DESC LIMIT 1"
+_ACCESS: Final = {access.value: access for access in Access}
+
+
+def read_account(row: tuple[Any, ...] | None) -> Account | None:
+    """Return the account in a row; None without one."""
+    return None if row is None or row[0] is None else Account(row[0], row[1], bool(row[2]), *row[3:])
+
+
+def read_namespace(row: Sequence[Any]) -> Namespace:
+    """Return the namespace in a row."""
+    name, created, kind, domain, proven, renamed_to = row
+    return Namespace(name, created, Proof(kind, domain, proven), renamed_to)
+
+
+def read_package(row: Sequence[Any]) -> Package:
+    """Return the package in a row."""
+    namespace, name, created, access, status, reason, successor, latest, renamed_to = row
+    renamed = read_package_name(renamed_to) if renamed_to else None
+    state = _read_state(status, reason, successor)
+    return Package(PackageName(namespace, name), created, _ACCESS[access], state, latest, renamed)
+
+
+@lru_cache(256)  # most packages have the same one
+def _read_state(status: str, reason: str, successor: str) -> State:
+    return State(Status(status), reason, successor)
+
+
+def read_version(row: Sequence[Any]) -> PackageVersion:
+    """Return the version in a row."""
+    packed, published, publisher, uploaded, status, reason, successor = row
+    state = _read_state(status, reason, successor)
+    return PackageVersion(unpack_skill(packed), published, publisher, Digest(f"sha256:{uploaded.hex()}"), state)
+
+
+def read_entry(row: Sequence[Any]) -> AuditEntry:
+    """Return the entry in a row of :data:`ENTRY`."""
+    number, at, account, action, target, details, address, request, digest = row
+    return AuditEntry(number, Change(at, account, action, target, json.loads(details), address, request), digest)
+
+
+def state_row(state: State) -> tuple[str, str, str]:
+    """Return the columns of a state."""
+    return state.status.value, state.reason, state.successor
+
+
+def raw_digest(digest: Digest) -> bytes:
+    """Return a digest as it is in a row."""
+    return bytes.fromhex(digest.hex)
+
+
+async def record_change(connection: Connection, change: Change) -> None:
+    """Append the audit entry of a change."""
+    await append_entry(connection, change, *(await connection.row(LAST_ENTRY) or (None, None)))
+
+
+async def append_entry(connection: Connection, change: Change, last: int | None, previous: str | None) -> None:
+    """Append the audit entry of a change behind the ``last`` one."""
+    number = (last or 0) + 1
+    details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
+    row = (number, *change[:4], details, *change[5:], digest, change.namespace)
+    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608  # constants

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from skillwire.resolver.ladder import Ladder, Rung, RungTrace
 from skillwire.wire.exchange import Flow, HttpResponse, may_store, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from skillwire.model.lan import Freshness
     from skillwire.model.ref import SkillRef
@@ -163,10 +164,16 @@ class ResolveContext(NamedTuple):
         except StorageError as error:
             self.note(error)
 
-    def trace_failure(self, attempt: Attempt, error: SkillwireError) -> None:
-        """Trace an attempt that ended with an error."""
-        self.explain(error)
-        self.trace(attempt._replace(error=error))
+    @contextmanager
+    def attempt(self, url: str) -> Iterator[Attempt]:
+        """Give an attempt to read ``url``; an error of the block is traced as its outcome."""
+        attempt = Attempt(url, self.credential_for(url) is not None)
+        try:
+            yield attempt
+        except SkillwireError as error:
+            self.explain(error)
+            self.trace(attempt._replace(error=error))
+            raise
 
     def credential_for(self, url: str) -> str | None:
         """Return the credential for the origin of ``url``."""

@@ -30,7 +30,7 @@ from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation, Index
-from skillwire.resolver.context import Attempt, ResolveContext, freshness, not_in_cache, read_document, timestamp
+from skillwire.resolver.context import ResolveContext, freshness, not_in_cache, read_document, timestamp
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.sources import Lookup
 from skillwire.wire.exchange import Flow, work
@@ -88,15 +88,11 @@ class AgentSkills:
         scope = lookup.base if is_namespace_at(lookup.base) else f"{lookup.base}/@{lookup.name}"
         url = f"{scope}/{lookup.name}{VERSIONS}" if scope == lookup.base else f"{scope}{VERSIONS}"
         context = self._context
-        attempt = Attempt(url, context.credential_for(url) is not None)
-        try:
+        with context.attempt(url) as attempt:
             document, answered_by = yield from read_document(url, context, partial(fetch_index, url), last=False)
             if document is None:
                 return []
             found, findings = decode_versions(document.body, document.base_url)
-        except SkillwireError as error:
-            context.trace_failure(attempt, error)
-            raise
         answered = attempt.answered(document, answered_by, context)
         context.trace(answered._replace(generation="versions", entries=len(found.versions)))
         for finding in findings:
@@ -131,17 +127,13 @@ class AgentSkills:
         for url in (lookup.url, lookup.old_url):
             if url is None:
                 continue
-            attempt = Attempt(url, context.credential_for(url) is not None)
-            try:
+            with context.attempt(url) as attempt:
                 document, answered_by = yield from read_document(url, context, partial(fetch_index, url), last=False)
                 if document is None:
                     context.trace(attempt._replace(error=not_in_cache(url)) if context.offline else attempt)
                     continue
                 index = decode_index(document.body, document.base_url)
                 yield from work(partial(_check_generation, lookup.base, index, url, context))
-            except SkillwireError as error:
-                context.trace_failure(attempt, error)
-                raise
             answered = attempt.answered(document, answered_by, context)
             context.trace(answered._replace(generation=index.generation.value, entries=len(index.entries)))
             for finding in index.findings:

@@ -21,7 +21,7 @@ from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
-from skillwire.resolver.context import Attempt, DocumentRequest, ResolveContext, freshness, read_document
+from skillwire.resolver.context import DocumentRequest, ResolveContext, freshness, read_document
 from skillwire.resolver.sources import SKILL_SHARING, Lookup
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -49,16 +49,12 @@ class SkillSharing:
         """Return the skills of a place, of one capability type or of all; raise ``INDEX_NOT_FOUND`` without a list."""
         context = self._context
         url, ask, wanted = _request(lookup.url, capability_type)
-        attempt = Attempt(url, context.credential_for(url) is not None)
-        try:
+        with context.attempt(url) as attempt:
             document, answered_by = yield from read_document(url, context, ask)
             found = _read(document, url, wanted, context) if document is not None else None
             if document is not None and found:
                 state = freshness(document, answered_by, context)
                 found = [skill._replace(freshness=state) for skill in found]
-        except SkillwireError as error:
-            context.trace_failure(attempt, error)
-            raise
         if document is None or found is None:
             context.trace(attempt)
             raise not_published(url)

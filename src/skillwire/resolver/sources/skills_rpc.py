@@ -44,7 +44,7 @@ from skillwire.protocols.skills_rpc.messages import (
     ReadSkillFile,
     SkillPage,
 )
-from skillwire.resolver.context import Attempt, ResolveContext
+from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import SKILLS_RPC, Lookup, Source
@@ -134,15 +134,11 @@ class SkillsRpc(Source):
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
         """Return the named skill, those of a namespace for a name that ends in a dot, or every skill."""
         endpoint, name, context = lookup.url, lookup.name, self._context
-        attempt = Attempt(endpoint, context.credential_for(endpoint) is not None)
-        try:
+        with context.attempt(endpoint) as attempt:
             if name is None or name.endswith("."):
                 found = yield from _list(endpoint, context, None if name is None else name.removesuffix("."))
             else:
                 found = [(yield from _describe(endpoint, context, name))]
-        except SkillwireError as error:
-            context.trace_failure(attempt, error)
-            raise
         context.trace(attempt._replace(answered_by="origin", generation=SKILLS_RPC, entries=len(found)))
         return found
 

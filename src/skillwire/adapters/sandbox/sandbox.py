@@ -16,7 +16,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -77,38 +77,31 @@ class Sandbox:
         """Run ``job`` to its end; a cancellation kills it first. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Ending] = loop.create_future()
-        ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # unneeded when cancelled
-        over = asyncio.Event()
         process = Process()
 
         def work() -> None:
-            outcome: Ending | BaseException
+            settle: Callable[[], None]
             try:
                 with ExitStack() as stack:
-                    outcome = process.run(self._launch(job, stack))
+                    settle = partial(ended.set_result, process.run(self._launch(job, stack)))
             except BaseException as error:  # noqa: BLE001  # raised where it is awaited
-                outcome = error
+                settle = partial(ended.set_exception, error)
             with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(_settle, ended, outcome)
-                loop.call_soon_threadsafe(over.set)
+                loop.call_soon_threadsafe(settle)
 
         threading.Thread(target=work, name="sandbox", daemon=True).start()
-        try:
-            return await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            process.cancel()
-            raise
-        finally:
-            # Wait until ``over``, which is soon, even when cancelled; raise the cancellation afterwards.
-            cancelled: asyncio.CancelledError | None = None
-            while not over.is_set():
-                try:
-                    await over.wait()
-                except asyncio.CancelledError as error:
-                    cancelled = error
-            if cancelled is not None:
-                raise cancelled
-            process.close()
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.done():  # also when cancelled, which ends it soon
+            try:
+                await asyncio.wait([ended])
+            except asyncio.CancelledError as error:
+                process.cancel()
+                cancelled = error
+        process.close()
+        if cancelled is not None:
+            ended.exception()  # nobody needs it
+            raise cancelled
+        return ended.result()
 
     def run_here(self, job: Job) -> Ending:
         """Run ``job`` in this thread. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
@@ -169,15 +162,6 @@ class Sandbox:
             find_interpreter(), mounts, needed, setpriv=setpriv, uid=secrets.choice(_UIDS if usable else _FEW_UIDS)
         )
         return [self.program.path, *arguments]
-
-
-def _settle(future: asyncio.Future[Ending], outcome: Ending | BaseException) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
 
 
 def _request(job: Job) -> bytes:

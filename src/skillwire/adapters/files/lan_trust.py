@@ -116,18 +116,16 @@ def load_trust(
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes))
 
 
-def revoked_part(
-    settings: LanSettings, certificate: bytes, *, keys: LanKeys | None = None, now: float | None = None
-) -> Literal["certificate", "authority"] | None:
+def revoked_part(settings: LanSettings, certificate: bytes) -> Literal["certificate", "authority"] | None:
     """Return whether the lists revoke our certificate or key, or the SkillCenter CA that issued it. Writes nothing."""
     if settings.group_key_file:
         return None
-    now = time.time() if now is None else now
+    now = time.time()
     local = local_authority(settings)
     roots, intermediates = _authorities(settings, local)
     revocations = Revocations([*roots, *intermediates])
     with suppress(TrustError):  # they are another authority's
-        revocations.take((keys or LanKeys()).revocations(), now)
+        revocations.take(LanKeys().revocations(), now)
     with _naming_setting(settings, "revocations"):
         for name in _files_of_revocations(settings, local):
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)

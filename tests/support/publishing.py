@@ -93,14 +93,18 @@ class Asgi:
 
 
 class ServeProcess:
-    """A real ``skillwire serve`` on a free port; a context manager that ends it. ``patch`` is executed first."""
+    """A real ``skillwire serve`` on a free port; a context manager that ends it.
 
-    def __init__(self, *arguments, home, patch=""):
+    ``patch`` is executed before anything is imported, in a new interpreter. ``variables`` are more of the environment.
+    """
+
+    def __init__(self, *arguments, home, patch="", **variables):
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by end(); a pipe would be full before it is read
         program = f"{patch}\nfrom skillwire.cli.main import main; main()"
-        self.process = ForkedPython(
+        start = subprocess.Popen if patch else ForkedPython
+        self.process = start(
             [sys.executable, "-c", program, "serve", *map(str, arguments), "--port", "0", "--json"],
-            env={**os.environ, "SKILLWIRE_HOME": str(home)},
+            env={**os.environ, "SKILLWIRE_HOME": str(home), **variables},
             stdout=subprocess.PIPE,
             stderr=self._log,
         )

@@ -44,14 +44,11 @@ class Cluster:
     def start(self, number: int, *arguments: object, source: Path | None = None) -> ServeProcess:
         """Start the server of this number, from another folder of sources where it is named; it ends with the tests."""
         home = self.folder / f"home{number}"
-        other = f"import sys; sys.path.insert(0, {str(source)!r})\n" if source else ""
-        server = ServeProcess(*self.command(), *arguments, home=home, patch=other + self.patch)
+        other = f"import sys; sys.path.insert(0, {str(source)!r})" if source else ""
+        key = {"SKILLWIRE_SERVER_KEY_FILE": str(self.key)}
+        server = ServeProcess(*self.command(), *arguments, home=home, patch=other, **key)
         self._stack.callback(server.end)
         return server
-
-    @property
-    def patch(self) -> str:
-        return f"import os; os.environ['SKILLWIRE_SERVER_KEY_FILE'] = {str(self.key)!r}"
 
     def command(self) -> list[str]:
         """Return the arguments of a server."""

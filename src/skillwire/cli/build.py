@@ -157,5 +157,6 @@ def _print_result(output: Output, site: str, report: BuildReport) -> None:
         files = f"{written} files written, {removed} removed"
         output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
     facts = {"skills": report.public, "not_public": kept_back, "read": report.loaded, "unchanged": report.unchanged}
-    changes = report.changes and report.changes._asdict()
-    output.document(cast("BuildDocument", {"schema": "skillwire/build/1", "site": site, **facts, "changes": changes}))
+    output.document(
+        cast("BuildDocument", {"schema": "skillwire/build/1", "site": site, **facts, "changes": report.changes})
+    )

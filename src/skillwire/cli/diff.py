@@ -47,10 +47,7 @@ def command(
     ):
         review = client.diff(reference, version)
         changes = review.changes()
-    files = [
-        {"path": one.path, "change": one.kind, "reason": one.reason, "lines": [line._asdict() for line in one.lines]}
-        for one in changes
-    ]
+    files = [{"path": one.path, "change": one.kind, "reason": one.reason, "lines": one.lines} for one in changes]
     document = {"schema": "skillwire/diff/1", **review_object(review), "files": files}
     output.document(cast("DiffDocument", document))
     print_difference(output, review)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
 
 from skillwire.errors import Diagnostics
+from skillwire.folder.differences import DiffLine
 from skillwire.model.lan import LanMember
 from skillwire.model.ref import RpcFacts, SharedFacts
 from skillwire.model.skill import Finding
@@ -167,18 +168,11 @@ class ReviewObject(VersionObject):
     less: Annotated[dict[str, list[str]], "What only the version before asks for"]
 
 
-class DiffLineObject(TypedDict):
-    sign: Annotated[Literal["+", "-", " ", "@"], "@ stands for unchanged lines, whose number is the text"]
-    old: Annotated[int | None, "Line in the version before; null without one"]
-    new: Annotated[int | None, "Line in the version after; null without one"]
-    text: Annotated[str, "The line; hidden characters are escaped"]
-
-
 class FileChangeObject(TypedDict):
     path: Annotated[str, "Path"]
     change: Annotated[Literal["added", "removed", "changed"], "What happened to the file"]
     reason: Annotated[str, "Why there are no lines; empty with lines"]
-    lines: Annotated[list[DiffLineObject], "Lines that differ, with three around them"]
+    lines: Annotated[tuple[DiffLine, ...], "Lines that differ, with three around them"]
 
 
 class DiffDocument(ReviewObject):

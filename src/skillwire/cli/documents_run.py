@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from skillwire.adapters.files.site_folder import SiteChanges
 from skillwire.cli.documents import DryRun, LanSkillObject
 from skillwire.errors import Diagnostics, SourceLocation
 from skillwire.executions.task_form import FieldKind  # the schema reads it
@@ -60,11 +61,6 @@ class ValidateDocument(TypedDict):
     documents: Annotated[list[ValidatedDocument], "The documents"]
 
 
-class BuildChanges(TypedDict):
-    written: Annotated[int, "Files written"]
-    removed: Annotated[int, "Files removed"]
-
-
 class BuildDocument(TypedDict):
     schema: Annotated[Literal["skillwire/build/1"], "A built site"]
     site: Annotated[str, "Folder of the site"]
@@ -72,7 +68,7 @@ class BuildDocument(TypedDict):
     not_public: Annotated[int, "Number of skills left out because they are not public"]
     read: Annotated[int, "Number of skills read"]
     unchanged: Annotated[int, "Number of skills known from the previous build"]
-    changes: Annotated[BuildChanges | None, "Changes on disk; null with --dry-run"]
+    changes: Annotated[SiteChanges | None, "Changes on disk; null with --dry-run"]
 
 
 ImportedSkill = TypedDict(

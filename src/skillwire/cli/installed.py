@@ -104,7 +104,7 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
     for row in deviations:
         output.line(failure(f"{row.problem} "), bold(row.name), f"  {row.path}")
     if deviations:
-        details = {"deviations": [row._asdict() for row in deviations]}
+        details = {"deviations": list(deviations)}
         message = f"{plural(len(deviations), 'file')} of {plural(len(broken), 'skill')}: they do not match the lock"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:

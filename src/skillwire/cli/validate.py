@@ -83,8 +83,6 @@ def _value(value: object) -> str:
 
 
 def _document(source: str, report: DocumentReport) -> ValidatedDocument:
-    errors = [
-        {"code": fault.code, **fault.violation._asdict(), "place": fault.place._asdict()} for fault in report.faults
-    ]
+    errors = [{"code": fault.code, **fault.violation._asdict(), "place": fault.place} for fault in report.faults]
     fields = {"source": source, "type": report.kind, "valid": not report.faults, "errors": errors}
     return cast("ValidatedDocument", fields)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.model.digest import Digest
@@ -21,10 +21,10 @@ from skillwire.trust.hidden_text import neutralise
 class DiffLine(NamedTuple):
     """A line with its numbers in both versions; the sign ``@`` stands for unchanged lines that are left out."""
 
-    sign: Literal["+", "-", " ", "@"]
-    old: int | None
-    new: int | None
-    text: str
+    sign: Annotated[Literal["+", "-", " ", "@"], "@ stands for unchanged lines, whose number is the text"]
+    old: Annotated[int | None, "Line in the version before; null without one"]
+    new: Annotated[int | None, "Line in the version after; null without one"]
+    text: Annotated[str, "The line; hidden characters are escaped"]
 
 
 class FileChange(NamedTuple):

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 from starlette.applications import Starlette
@@ -51,6 +50,7 @@ from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
+from skillwire.server.background import wait_for
 from skillwire.server.call_pages import CallPages
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
@@ -86,7 +86,7 @@ from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
@@ -118,7 +118,6 @@ PROTOCOLS: Final[list[Protocol]] = [
     AgentSkills(),
 ]
 
-T = TypeVar("T")
 #: Seconds between two removals of what uploads and publications of a registry left behind.
 _TIDY_SECONDS: Final = 3600.0
 #: Seconds between two looks whether the database answers, and for the changes of other servers, which also wake the
@@ -390,12 +389,12 @@ def make_components(
         check_state_directory()
     served = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     stores = open_stores(store)
-    _wait_for(stores.prepare())
+    wait_for(stores.prepare())
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     downloads = Downloads(stores.packages, served, stores.tokens, time.time)
     packages = make_registry(stores, downloads, name) if is_registry else None
-    feed = PackageFeed(stores.packages, served, _wait_for) if packages else None
+    feed = PackageFeed(stores.packages, served, wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
     if configuration is None or isinstance(configuration, ServerConfiguration):
         configured = configuration or ServerConfiguration()
@@ -404,7 +403,7 @@ def make_components(
     if is_local:
         configured = use_local_defaults(configured)
     settings, runs = configured.executions, configured.runs
-    check_secrets(settings)
+    _secrets(settings).load()
     authentication = make_authentication(configured, stores, base)
     if packages:
         authentication.serve_registry(packages.registry, is_limited=configured.limits_registry)
@@ -433,7 +432,7 @@ def make_components(
         if runs.execute_skill or not is_local:
             ungranted = none_ungranted if settings.grant_all else partial(ungranted_skills, stores)
             unset = (lambda names: _secrets(settings).find(names)[1]) if settings.concurrency else None
-            _wait_for(log_publish_warnings(skills, ungranted, unset))
+            wait_for(log_publish_warnings(skills, ungranted, unset))
 
     catalog = CatalogService(
         published,
@@ -441,7 +440,7 @@ def make_components(
         lambda: SearchIndex(served.directory),
         base_url=base,
         poll=poll,
-        needed=lambda: _wait_for(needed_blobs()),
+        needed=lambda: wait_for(needed_blobs()),
         warn=warn,
         logs_all=is_local,
     )
@@ -477,7 +476,7 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
     return RegistryComponents(
         registry=registry,
         publications=Publications(registry),
-        uploads=stores.uploads(_wait_for),
+        uploads=stores.uploads(wait_for),
         announced=stores.announced_files,
         downloads=downloads,
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
@@ -501,22 +500,17 @@ def open_executions(
     functions: Collection[str] = (),
 ) -> Executions:
     """Return the executions of a server, on the ledger in ``stores``; see ``make_executions``."""
-    settings, runs = configuration.executions, configuration.runs
-    callbacks = AddressPolicy(allow=settings.allow_callbacks)
     write_failing({})  # a killed process with this number, such as 1 in a container, could not take its back
     return make_executions(
         stores.ledger,
-        stores.run_blobs(runs),
+        stores.run_blobs(configuration.runs),
         stores.grants,
-        settings=settings,
+        configuration=configuration,
         blobs=blobs,
         authentication=authentication,
         executors=executors,
-        driver=AsyncDriver(callbacks),
-        callbacks=callbacks,
         server_key=stores.server_key,
         clock=stores.clock,
-        runs=runs,
         base_url=base_url,
         access_log=access_log,
         functions=functions,
@@ -535,37 +529,18 @@ async def ungranted_skills(stores: Stores, skills: Iterable[Skill]) -> list[str]
     return [skill.name for skill in asking if not await grants.allows(skill)]
 
 
-def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, for the thread that follows the folders."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _make_loop()).result()
-
-
-@cache
-def _make_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop that runs in a thread: one for each call would open the database anew."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="skillwire-waiting", daemon=True).start()
-    return loop
-
-
 def _secrets(settings: ExecutionSettings) -> Secrets:
     return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
-
-
-def check_secrets(settings: ExecutionSettings) -> None:
-    """Check that the file of the skills' secrets is usable, if one is set. Raises StorageError (``SECRETS_FILE``)."""
-    if settings.secrets_file is not None:
-        _secrets(settings).load()
 
 
 def make_worker(configuration: ServerConfiguration, store: str = "") -> Executions:
     """Return the executions of ``skillwire worker``; ``store`` as of :func:`create_app`. Raises StorageError."""
     settings = configuration.executions
-    check_secrets(settings)
+    _secrets(settings).load()
     check_state_directory()
     blobs = FileBlobs(state_directory() / "blobs")
     stores = open_stores(store)
-    _wait_for(stores.prepare())
+    wait_for(stores.prepare())
     executors = make_executors(settings, stores, blobs, runs=configuration.runs)
     downloads = Downloads(stores.packages, blobs, stores.tokens, time.time)
     authentication = make_authentication(configuration, stores)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from skillwire.errors import SkillwireError, one_line
 
+T = TypeVar("T")
 #: Seconds until a task that failed is repeated: the first time, and at most.
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
@@ -84,3 +86,16 @@ class BackgroundTasks:
     def _report_failing(self) -> None:
         with self._reporting:  # threads overtake each other, so the last report reads what fails by then
             self._report(dict(self.failing))
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, for a thread without a loop, such as the one that follows the folders."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _make_loop()).result()
+
+
+@cache
+def _make_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop that runs in a thread: one for each call would open the database anew."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="skillwire-waiting", daemon=True).start()
+    return loop

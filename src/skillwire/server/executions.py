@@ -16,9 +16,9 @@ import uvloop
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
+from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.callable_skill import is_code
-from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
@@ -26,7 +26,7 @@ from skillwire.server.auth.authentication import Authentication, has_credentials
 from skillwire.server.background import BackgroundTasks
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.execution_service import ExecutionService, Sleep
+from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
 from skillwire.server.problems import NOT_FOUND, ProblemError
@@ -48,13 +48,13 @@ from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
 from skillwire.server.worker import Worker
+from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from starlette.types import ASGIApp, Scope
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
@@ -62,12 +62,12 @@ if TYPE_CHECKING:
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
     from skillwire.protocols.skill_sharing.messages import InvocationRequest
+    from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
     from skillwire.server.worker import Restore
-    from skillwire.trust.address import AddressPolicy
 
 
 _SKILLS_KEPT: Final = 1_000
@@ -357,34 +357,30 @@ def make_executions(
     run_blobs: RunBlobs,
     grants: Callable[[], Grants],
     *,
-    settings: ExecutionSettings,
+    configuration: ServerConfiguration,
     blobs: BlobStore,
     authentication: Authentication,
     executors: Mapping[ExecutorKind, Callable[[], Executor]],
-    driver: AsyncDriver,
-    callbacks: AddressPolicy,
     server_key: Callable[[], bytes],
     clock: Clock,
-    sleep: Sleep = asyncio.sleep,
-    runs: RunSettings | None = None,
-    base_url: str = "",
-    access_log: bool = True,
-    functions: Collection[str] = (),
-    leads: Callable[[str], Awaitable[bool]] | None = None,
-    restore: Restore | None = None,
-    report: Callable[[Mapping[str, str]], object] = lambda _: None,
+    base_url: str,
+    access_log: bool,
+    functions: Collection[str],
+    leads: Callable[[str], Awaitable[bool]],
+    restore: Restore | None,
+    report: Callable[[Mapping[str, str]], object],
 ) -> Executions:
     """Return what accepts, runs and follows executions; ``executors`` are made when first needed.
 
     ``report`` gets the background tasks that fail.
     """
-    runs = runs or RunSettings()
+    settings, runs = configuration.executions, configuration.runs
+    callbacks = AddressPolicy(allow=settings.allow_callbacks)
     callables = CallableSkills(blobs)
     service = ExecutionService(
         ledger,
         settings=settings,
         clock=clock,
-        sleep=sleep,
         log_accepted=access_log,
         background=BackgroundTasks(report),
     )
@@ -394,7 +390,7 @@ def make_executions(
             return bool(runs.run_code)
         return settings.grant_all or await grants().allows(skill)
 
-    webhooks = WebhookSender(service, driver, server_key, queue=settings.queue)
+    webhooks = WebhookSender(service, AsyncDriver(callbacks), server_key, queue=settings.queue)
     granted = GrantCache(may_run)
     route = InvocationRoute(
         service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url

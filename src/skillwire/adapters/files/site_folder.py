@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 from skillwire.adapters.files.atomic import open_locked, storage_errors
 from skillwire.errors import ConflictError, SourceLocation, TrustError
@@ -91,8 +91,8 @@ def _is_sound(line: str) -> bool:
 class SiteChanges(NamedTuple):
     """Numbers of files that a commit wrote and removed."""
 
-    written: int
-    removed: int
+    written: Annotated[int, "Files written"]
+    removed: Annotated[int, "Files removed"]
 
 
 class SiteFolder:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, cast
 import click
 
 from skillwire.cli.lan import run_until_stopped
-from skillwire.cli.lan_options import discovery_option, read_dht
+from skillwire.cli.lan_options import discovery_option, discovery_settings
 from skillwire.cli.lan_view import check_names
 from skillwire.cli.options import CommandGroup, LazyModule, ago, combine, open_client, plural, timeout_option
 from skillwire.cli.output import bold, dim, output_options, print_end, success, warning
@@ -67,16 +67,10 @@ def command() -> None:
     """
 
 
-def _settings(discovery: str | None) -> LanSettings:
-    settings = read_dht(None, dht=True, discovery=discovery)
-    assert settings is not None  # noqa: S101  # only without --dht it is
-    return settings
-
-
 def _client(entry: _Entry) -> Client:
     from skillwire.client.dht import Client  # noqa: PLC0415  # --help does without
 
-    return Client(bootstrap=entry["bootstrap"], settings=_settings(entry["discovery"]))
+    return Client(bootstrap=entry["bootstrap"], settings=discovery_settings(None, entry["discovery"]))
 
 
 @command.command()
@@ -91,7 +85,7 @@ def serve(*, output: Output, port: int | None, bootstrap: tuple[str, ...], disco
 
     Example: skillwire dht serve --bootstrap dht1.example.com:6881
     """
-    settings = source.with_bootstrap(_settings(discovery), bootstrap, is_required=False)
+    settings = source.with_bootstrap(discovery_settings(None, discovery), bootstrap, is_required=False)
     if port is not None:
         settings = replace(settings, dht=replace(settings.dht, port=port))
     asyncio.run(_serve(output, settings))

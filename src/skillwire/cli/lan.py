@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
+from skillwire.cli.lan_options import discovery_option, lan_settings, make_agent
 from skillwire.cli.lan_view import (
     Screen,
     check_names,
@@ -127,8 +127,7 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
-    assert settings is not None  # noqa: S101  # only without a network it is
+    settings = lan_settings(None, discovery, interfaces)
     view = _View(output, make_agent(settings), settings, seconds)
     if output.as_json:
         run = view.stream(is_once=once)
@@ -298,8 +297,7 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
     Run it without AGENT on the other machine, and compare the words there with those shown here. The key then counts as
     verified on this machine without an authority. A running server follows within seconds.
     """
-    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery)
-    assert settings is not None  # noqa: S101  # only without a network it is
+    settings = lan_settings(None, discovery)
     if settings.group_key_file:
         raise UsageError("USAGE", "all agents share one group key", fix="Compare the files of the group key instead.")
     store = keys.LanKeys()

@@ -59,7 +59,7 @@ def read_dht(configured: LanSettings | None, *, dht: bool, discovery: str | None
     """Return the settings of the DHT; None without ``--dht`` where the server's configuration does not enable it."""
     if not dht and (configured is None or not configured.dht.enabled):
         return None
-    return _settings(configured, discovery)
+    return discovery_settings(configured, discovery)
 
 
 def read_lan(
@@ -81,7 +81,12 @@ def read_lan(
             name = "--interface" if interfaces else "--scene" if scenes else "--discovery"
             raise UsageError("USAGE", f"{name} requires --lan", fix="Add --lan.")
         return None
-    settings = _settings(configured, discovery)
+    return lan_settings(configured, discovery, interfaces)
+
+
+def lan_settings(configured: LanSettings | None, discovery: str | None, interfaces: Sequence[str] = ()) -> LanSettings:
+    """Return the settings of the local network, as :func:`read_lan` reads them."""
+    settings = discovery_settings(configured, discovery)
     if not (settings.multicast or settings.mdns):
         fix = "Set enabled = true in [discovery.udp] or [discovery.mdns], or serve without --lan."
         raise UsageError("USAGE", "--lan announces nothing: discovery.udp and discovery.mdns are not enabled", fix=fix)
@@ -92,7 +97,7 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     """Return the goodbye reason in the files of ``--config`` and ``--discovery`` as the operator has edited them."""
     from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
-    return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
+    return discovery_settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
 def exposure_warning(
@@ -130,7 +135,8 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
     return [f"http://{host_and_port(host, endpoint.port)}" for host in hosts]
 
 
-def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
+def discovery_settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
+    """Return the settings in the file of ``--discovery``, else the server's, else the user's."""
     from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
 
     if discovery is not None:

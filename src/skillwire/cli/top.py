@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.lan import run_until_stopped
-from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
+from skillwire.cli.lan_options import discovery_option, lan_settings, make_agent
 from skillwire.cli.lan_view import Screen, fit, lan_object, picture, text_of
 from skillwire.cli.options import Duration, ago, chosen_stores, shortened, store_option, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
@@ -53,7 +53,7 @@ def command(
     Without URL the executions are those of the servers on this machine. With URL they are those that its server lists
     for your credential: all of them for a key of the scope operator, otherwise your own. --json prints one document.
     """
-    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery) if lan else None
+    settings = lan_settings(None, discovery) if lan else None
     view = _View(output, server, token, None if settings is None else make_agent(settings))
     is_once = once or output.as_json or not Screen.is_possible()
     asyncio.run(view.print_once() if is_once else run_until_stopped(view.show(every), view.stopped))

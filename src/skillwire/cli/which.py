@@ -140,11 +140,11 @@ def _step_details(step: Step, token: str | None) -> Iterator[Part]:
 
 def _freshness(attempt: Attempt) -> str:
     ways = {
-        "cache": f"from the cache, {ago(attempt.age)} old",
+        "cache": f"from the cache, {ago(round(attempt.age))} old",
         "revalidation": "from the cache, revalidated with the origin",
         "origin": "fetched just now",
     }
-    rest = f"fresh for {ago(attempt.fresh_for)}" if attempt.fresh_for else "revalidated on each use"
+    rest = f"fresh for {ago(round(attempt.fresh_for))}" if attempt.fresh_for else "revalidated on each use"
     if attempt.answered_by == "cache" and not attempt.fresh_for:
         rest = "stale, which --offline alone uses"
     return f"{ways[attempt.answered_by or 'origin']}; {rest}"

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
+from skillwire.client.runner import AsyncRunner, RunnerT, SyncRunner, awaited, documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
@@ -26,20 +26,22 @@ if TYPE_CHECKING:
     from skillwire.resolver.sources.lan import Providers
 
 
-class Lan:
-    """The local network, as an agent of this client knows it: from :attr:`Client.lan`.
-
-    The agent runs from the first request until the client is closed. Without a network and a cached answer every method
-    raises ``FetchError`` (``LAN_UNAVAILABLE``). Spec: SDP §3, §4, §11, §12.
-    """
-
-    def __init__(self, session: ClientSession, runner: SyncRunner) -> None:
+class _LanBase(Generic[RunnerT]):
+    def __init__(self, session: ClientSession, runner: RunnerT) -> None:
         self._session, self._runner, self._flows = session, runner, session.lan
 
     @property
     def settings(self) -> LanSettings:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
         return self._flows.settings
+
+
+class Lan(_LanBase[SyncRunner]):
+    """The local network, as an agent of this client knows it: from :attr:`Client.lan`.
+
+    The agent runs from the first request until the client is closed. Without a network and a cached answer every method
+    raises ``FetchError`` (``LAN_UNAVAILABLE``). Spec: SDP §3, §4, §11, §12.
+    """
 
     def discover(self, query: str = "", **options: Unpack[DiscoverOptions]) -> list[LanSkill]:
         """Return the skills on the network, verified or not, healthy or not, best first.
@@ -197,16 +199,8 @@ class Lan:
 
 
 @documented_by(Lan)
-class AsyncLan:
+class AsyncLan(_LanBase[AsyncRunner]):
     """The same as :class:`Lan`, awaited."""
-
-    def __init__(self, session: ClientSession, runner: AsyncRunner) -> None:
-        self._session, self._runner, self._flows = session, runner, session.lan
-
-    @property
-    def settings(self) -> LanSettings:
-        """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
-        return self._flows.settings
 
     discover = awaited(Lan.discover)
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
-from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
+from skillwire.client.runner import AsyncRunner, RunnerT, SyncRunner, awaited, documented_by
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
     BlobMode,
@@ -77,11 +77,11 @@ class CodeOptions(RunOptions, total=False):
     mount_skills: Sequence[str]
 
 
-class _RpcFlows:
+class _RpcFlows(Generic[RunnerT]):
     """The methods as flows. The user has named the endpoint, which allows connecting to it."""
 
-    def __init__(self, endpoint: str, session: ClientSession) -> None:
-        self._endpoint, self._session = endpoint, session
+    def __init__(self, endpoint: str, session: ClientSession, runner: RunnerT) -> None:
+        self._endpoint, self._session, self._runner = endpoint, session, runner
 
     @property
     def endpoint(self) -> str:
@@ -154,7 +154,7 @@ class _RpcFlows:
         return self._ask(params, decode_run, timeout=run_seconds(timeout))
 
 
-class RpcSkills(_RpcFlows):
+class RpcSkills(_RpcFlows[SyncRunner]):
     """The methods of an endpoint of the Skills Protocol: from :meth:`Client.rpc`.
 
     Names, lists and runs are validated, and texts of a list have no hidden characters; manifests, files and outputs are
@@ -163,10 +163,6 @@ class RpcSkills(_RpcFlows):
     ``CURSOR``, ``FetchError`` for ``AUTH_REQUIRED``, ``PERMISSION_DENIED`` and network errors, ``DecodeError`` and
     ``ValidationError`` for a malformed answer. Spec: SKP; specs §4.
     """
-
-    def __init__(self, endpoint: str, session: ClientSession, runner: SyncRunner) -> None:
-        super().__init__(endpoint, session)
-        self._runner = runner
 
     def list_skills(
         self, namespace: str | None = None, *, detail: ListDetail = "names", limit: int = 50, cursor: str | None = None
@@ -224,12 +220,8 @@ class RpcSkills(_RpcFlows):
 
 
 @documented_by(RpcSkills)
-class AsyncRpcSkills(_RpcFlows):
+class AsyncRpcSkills(_RpcFlows[AsyncRunner]):
     """The same as :class:`RpcSkills`, awaited."""
-
-    def __init__(self, endpoint: str, session: ClientSession, runner: AsyncRunner) -> None:
-        super().__init__(endpoint, session)
-        self._runner = runner
 
     list_skills = awaited(RpcSkills.list_skills)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)
+#: The runner of one of the two clients.
+RunnerT = TypeVar("RunnerT")
 
 
 def documented_by(blocking: type) -> Callable[[Kind], Kind]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from skillwire.client.runner import awaited, documented_by
+from skillwire.client.runner import AsyncRunner, RunnerT, SyncRunner, awaited, documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.model.skill import SKILL_MD
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.client.calls import CallArguments, PreparedCall
-    from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 
-class SkillFlows:
+class SkillFlows(Generic[RunnerT]):
     """A skill at its origin: the facts of its index, and flows that fetch the rest, each once."""
 
-    def __init__(self, ref: SkillRef, session: ClientSession, timeout: float | None) -> None:
-        self._ref, self._session, self._timeout = ref, session, timeout
+    def __init__(self, ref: SkillRef, session: ClientSession, runner: RunnerT, timeout: float | None = None) -> None:
+        self._ref, self._session, self._runner, self._timeout = ref, session, runner, timeout
         self._files: Files | None = None
         self._descriptor: SkillDescriptor | None = None
 
@@ -140,12 +139,8 @@ class SkillFlows:
         raise NotFoundError("FILE_NOT_FOUND", f"{self.name} has no file {checked}")
 
 
-class RemoteSkill(SkillFlows):
+class RemoteSkill(SkillFlows[SyncRunner]):
     """A skill: level 1 is loaded, ``body`` is level 2, ``open`` level 3. Spec: ASD, progressive disclosure."""
-
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner, timeout: float | None = None) -> None:
-        super().__init__(ref, session, timeout)
-        self._runner = runner
 
     def described(self) -> DescribedSkill:
         """Return its manifest and frontmatter from its endpoint; raise ``NotFoundError`` if it was not found at one."""
@@ -195,14 +190,8 @@ class RemoteSkill(SkillFlows):
 
 
 @documented_by(RemoteSkill)
-class AsyncRemoteSkill(SkillFlows):
+class AsyncRemoteSkill(SkillFlows[AsyncRunner]):
     """The same as :class:`RemoteSkill`, awaited."""
-
-    def __init__(
-        self, ref: SkillRef, session: ClientSession, runner: AsyncRunner, timeout: float | None = None
-    ) -> None:
-        super().__init__(ref, session, timeout)
-        self._runner = runner
 
     described = awaited(RemoteSkill.described)
     descriptor = awaited(RemoteSkill.descriptor)

@@ -8,9 +8,10 @@ from endpoints of the Skills Protocol, when the run has ended.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeAlias
 
 from skillwire import limits
+from skillwire.client.runner import AsyncRunner, RunnerT, SyncRunner
 from skillwire.model.remote_execution import RemoteExecution
 from skillwire.wire.exchange import TimeLimit
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.client.calls import CallArguments
-    from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.resolver.calls import ExecutionFollower
     from skillwire.wire.exchange import Flow
@@ -42,11 +42,12 @@ class CallEvent(NamedTuple):
     text: str = ""
 
 
-class _WatchFlows:
+class _WatchFlows(Generic[RunnerT]):
     """The events of one call, as flows. ``execution`` is its latest state; None before the call was accepted."""
 
     def __init__(
         self,
+        runner: RunnerT,
         session: ClientSession,
         reference: str,
         inputs: Mapping[str, Any],
@@ -55,7 +56,7 @@ class _WatchFlows:
         use_unverified: bool | None,
     ) -> None:
         self.execution: RemoteExecution | None = None
-        self._session = session
+        self._session, self._runner = session, runner
         self._limit = TimeLimit(limits.CALL_WAIT_SECONDS if (seconds := options.get("timeout")) is None else seconds)
         self._begin = session.call_reference(
             reference, inputs, options, use_unverified=use_unverified, is_followed=True
@@ -100,12 +101,8 @@ class _WatchFlows:
         return self._events.popleft()
 
 
-class CallWatch(_WatchFlows):
+class CallWatch(_WatchFlows[SyncRunner]):
     """The events of a call, from :meth:`Client.watch`: an iterator and a context manager."""
-
-    def __init__(self, runner: SyncRunner, *call: Any, **options: Any) -> None:
-        super().__init__(*call, **options)
-        self._runner = runner
 
     def __iter__(self) -> Self:
         return self
@@ -127,12 +124,8 @@ class CallWatch(_WatchFlows):
         return self._stop()
 
 
-class AsyncCallWatch(_WatchFlows):
+class AsyncCallWatch(_WatchFlows[AsyncRunner]):
     """The same as :class:`CallWatch`, awaited."""
-
-    def __init__(self, runner: AsyncRunner, *call: Any, **options: Any) -> None:
-        super().__init__(*call, **options)
-        self._runner = runner
 
     def __aiter__(self) -> Self:
         return self

@@ -35,6 +35,28 @@ def unmet_capabilities(skills: Mapping[str, Skill], requires: Iterable[str]) -> 
     return list(unmet)
 
 
+def list_names(names: Sequence[str], limit: int, after: str | None) -> SearchPage:
+    """Return a page of ``names``, which are sorted; it is that of a search without criteria. Raises UsageError."""
+    return _page(CenterSearch(limit=limit, after=after), names, 0)
+
+
+def _page(asked: CenterSearch, found: Sequence[str], revision: int) -> SearchPage:
+    """Return the page that is asked for of what was found. Raises UsageError (``CURSOR``)."""
+    text = " ".join(asked.keywords)
+    order = (process_token(), str(revision), text) if text else ("by name",)
+    criteria = repr((asked.capabilities, asked.scenes, asked.types, asked.version))
+    mark = mark_search(SearchQuery(), ("skill center", criteria, *order))
+    start = 0
+    if asked.after is not None:
+        last = read_cursor(asked.after, mark)
+        if text and last not in found:
+            raise UsageError("CURSOR", "the skill to go on behind is not among the hits")
+        start = found.index(last) + 1 if text else bisect_right(found, last)
+    page = found[start : start + asked.limit]
+    following = make_cursor(page[-1], mark) if start + len(page) < len(found) else None
+    return SearchPage(tuple(page), len(found), next=following)
+
+
 class CenterIndex:
     """The skills ``usable`` of ``visible`` by their values; the others may be known of, and are found by their ID.
 
@@ -93,18 +115,7 @@ class CenterIndex:
         found: Sequence[str] = self._ranked(text, rank) if text else self._names
         if chosen is not None:
             found = [name for name in found if name in chosen] if text else sorted(chosen)
-        order = (process_token(), str(revision), text) if text else ("by name",)
-        criteria = repr((asked.capabilities, asked.scenes, asked.types, asked.version))
-        mark = mark_search(SearchQuery(), ("skill center", criteria, *order))
-        start = 0
-        if asked.after is not None:
-            last = read_cursor(asked.after, mark)
-            if text and last not in found:
-                raise UsageError("CURSOR", "the skill to go on behind is not among the hits")
-            start = found.index(last) + 1 if text else bisect_right(found, last)
-        page = found[start : start + asked.limit]
-        following = make_cursor(page[-1], mark) if start + len(page) < len(found) else None
-        return SearchPage(tuple(page), len(found), next=following)
+        return _page(asked, found, revision)
 
     def _ranked(self, text: str, rank: Callable[[str], Sequence[str]]) -> list[str]:
         """Return the skills with all the words of ``text``, first those that the full-text search has."""

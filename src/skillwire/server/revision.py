@@ -310,13 +310,13 @@ def make_access_view(
 ) -> AccessView:
     """Return what ``principal`` may know of and use; only guarded skills are judged, so public ones cost no time."""
     public, guarded = revision.public_view, revision.guarded
-    visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
-    usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
+    visible = _joined(revision.everything, public.visible, guarded.visible_to(principal))
+    usable = _joined(revision.everything, public.usable, guarded.usable_by(principal))
     listed, listed_usable = visible, usable
     if len(revision.listed.skills) > len(revision.everything.skills):
         others = revision.listed_guarded
-        listed = revision.listed.only({*public.listed.skills, *others.visible_to(principal).skills})
-        listed_usable = revision.listed.only({*public.listed_usable.skills, *others.usable_by(principal).skills})
+        listed = _joined(revision.listed, public.listed, others.visible_to(principal))
+        listed_usable = _joined(revision.listed, public.listed_usable, others.usable_by(principal))
     before = [artifact for artifact, one in revision.superseded.items() if principal.has(one.name, one.publisher)]
     return AccessView(
         visible,
@@ -327,3 +327,8 @@ def make_access_view(
         listed_usable,
         indexes=IndexCache(indexes),
     )
+
+
+def _joined(whole: Catalog, public: Catalog, more: Catalog) -> Catalog:
+    """Return the skills of ``whole`` that are in one of the others; without ``more``, which is usual, at once."""
+    return whole.only({*public.skills, *more.skills}) if more.skills else replace(whole, skills=public.skills)

@@ -31,7 +31,7 @@ from skillwire.protocols.skill_discovery.center import (
     center_id,
     center_skill,
 )
-from skillwire.registry.skill_center import CenterIndex
+from skillwire.registry.skill_center import CenterIndex, list_names
 from skillwire.server.components import Protocol, Services
 from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
@@ -159,8 +159,7 @@ class _Answers:
                 return await self._sharing.entries(context)
             except UsageError as error:
                 return SkillSharing().error_table(error)
-        index = await self._index(context)
-        page = index.search(CenterSearch(limit=limit, after=after or None), context.revision.number, _rank_none)
+        page = list_names(tuple(context.view.listed_usable.skills), limit, after or None)
         made = SiteUrlBody(page.names, partial(self._encode, context, page), context.view.cache)
         # The fast path looks for what the request says; both parameters are bounded.
         asked = "&".join(f"{name}={query[name]}" for name in query if name in _PAGED)
@@ -219,7 +218,3 @@ class _Answers:
 def _page(name: str) -> str:
     """Return the path of a namespaced package's page; empty for other skills."""
     return f"packages/{name}" if "/" in name else ""
-
-
-def _rank_none(_: str) -> Sequence[str]:
-    return ()

@@ -65,7 +65,7 @@ def test_what_cannot_be_shared_is_refused(place, make, said):
 
 
 def test_the_line_names_an_address_that_a_colleague_can_reach(place):
-    command = [PROGRAM, "share", "skills/notes", "--host", "0.0.0.0", "--for", "0.1s", "--json"]  # noqa: S104
+    command = [PROGRAM, "share", "skills/notes", "--host", "0.0.0.0", "--for", "0.1s", "--json"]  # noqa: S104  # every address, as the user asks
     done = run_forked(command, cwd=place, env=environment(place, "me"))
     assert done.returncode == 0, done.stderr
     assert "//0.0.0.0" not in json.loads(done.stdout)["add"]

@@ -58,7 +58,8 @@ _VOLATILE = [
     (re.compile(r"(?<=  )\d\.\d s\b"), lambda _: "0.0 s"),
     (re.compile(r"(?<=, )\d\.\d(\s+s\))"), lambda found: f"0.0{found[1]}"),
     (re.compile(r"(port(?:\x1b\[\d*m)? {6})\d{5}\b"), lambda found: f"{found[1]}22222"),
-    (re.compile(r"(?<=fresh for )[56]\d s\b"), lambda _: "60 s"),  # less the seconds since it was fetched
+    # Less the seconds since it was fetched; a line may break before them.
+    (re.compile(r"(fresh for(?:\s|\x1b\[\d*m)+)[56]\d(?= s\b)"), lambda found: f"{found[1]}60"),
     (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
 ]
 

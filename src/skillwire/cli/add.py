@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from skillwire.cli.documents import AddDocument, PlanDocument
     from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
@@ -224,7 +223,7 @@ def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: b
     answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
     reviews = [review_object(review) for review in reviews_of(plan)]
     document = {"schema": "skillwire/plan/1", **more, "skills": rows, **answers, "reviews": reviews}
-    output.document(cast("PlanDocument", document))
+    output.document(document)
     conflict = "would replace" if overwrite else "would ask about"
     verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}
     for base in plan.unknown_origins:
@@ -246,7 +245,7 @@ def _print_report(output: Output, client: Client, report: InstallReport, schema:
         "unchanged": list(report.unchanged),
         "failed": {name: error.diagnostics() for name, error in report.failed.items()},
     }
-    output.document(cast("AddDocument", document))
+    output.document(document)
     for locked in report.installed:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])

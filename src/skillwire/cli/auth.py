@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -22,7 +22,7 @@ from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from skillwire.cli.auth_login import LoginPlan
-    from skillwire.cli.documents_run import AuthLoginPlanDocument, LoginObject, LogoutObject
+    from skillwire.cli.documents_run import LoginObject, LogoutObject
     from skillwire.model.credential import Credential
 
 
@@ -135,7 +135,7 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
 def _print_plan(plan: LoginPlan, store: Literal["file", "keyring"], output: Output) -> None:
     fields = {"hosts": list(plan.hosts), "scopes": list(plan.scopes), "stored_in": store}
     document = {"schema": "skillwire/auth-login-plan/1", **plan._asdict(), **fields}
-    output.document(cast("AuthLoginPlanDocument", document))
+    output.document(document)
     carried = f"  sent as {plan.header}" if plan.header else ""
     output.line("would log in to ", bold(plan.origin), dim(f"  {_KIND_NAMES[plan.kind]}{carried}"))
     for host in plan.hosts:

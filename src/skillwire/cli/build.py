@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,7 +17,6 @@ from skillwire.model.url import check_base_url
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.static_site import BuildReport
-    from skillwire.cli.documents_run import BuildDocument
     from skillwire.cli.output import Output
 
 #: The keys of :data:`skillwire.adapters.files.static_site.HOSTS`; listed here so that ``--help`` imports nothing.
@@ -157,6 +156,4 @@ def _print_result(output: Output, site: str, report: BuildReport) -> None:
         files = f"{written} files written, {removed} removed"
         output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
     facts = {"skills": report.public, "not_public": kept_back, "read": report.loaded, "unchanged": report.unchanged}
-    output.document(
-        cast("BuildDocument", {"schema": "skillwire/build/1", "site": site, **facts, "changes": report.changes})
-    )
+    output.document({"schema": "skillwire/build/1", "site": site, **facts, "changes": report.changes})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files import authority as authority_files
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
-    from skillwire.cli.documents_run import CaDocument, CaIssueDocument, IssuedCertificate
+    from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
     from skillwire.trust import authority as authorities
     from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import CertificateRequest
@@ -74,7 +74,7 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         authority_files.AuthorityFolder.create(folder, name, time.time())
     files = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
     facts = {"dry_run": dry_run, "folder": str(folder), **files, "encrypted": is_encrypted}
-    output.document(cast("CaDocument", {"schema": "skillwire/ca/1", **facts}))
+    output.document({"schema": "skillwire/ca/1", **facts})
     output.line(success("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:

@@ -34,7 +34,7 @@ from skillwire.wire.exchange import TimeLimit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.cli.documents_run import CallDocument, CallPlanDocument, Method, RequestObject
+    from skillwire.cli.documents_run import Method, RequestObject
     from skillwire.cli.progress import Progress
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
@@ -219,7 +219,7 @@ def command(
     if execution.is_final or wait:
         conclude(output, "skillwire/call/1", execution, target, more)
     else:
-        output.document(cast("CallDocument", {"schema": "skillwire/call/1", **execution_object(execution), **more}))
+        output.document({"schema": "skillwire/call/1", **execution_object(execution), **more})
         output.line(str(execution.execution_id))
         hint_next(output, execution)
 
@@ -337,7 +337,7 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
         "body": body,
     }
     facts = {"skill_id": prepared.skill_id, "request": request, "inputs": dict(prepared.inputs)}
-    output.document(cast("CallPlanDocument", {"schema": "skillwire/call-plan/1", **facts}))
+    output.document({"schema": "skillwire/call-plan/1", **facts})
     output.line(bold(f"{prepared.method} "), prepared.url)
     output.table([dim(name), value] for name, value in prepared.headers.items())
     if body is not None:

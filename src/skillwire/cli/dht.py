@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import click
 
@@ -100,7 +100,7 @@ async def _serve(output: Output, settings: LanSettings) -> None:
     async with node.DhtAgent(settings, on_trouble=warn) as agent:
         state = agent.status()
         document = {"schema": "skillwire/dht-serve/1", "node_id": state.node_id, "addresses": list(state.addresses)}
-        output.document(cast("Any", document))
+        output.document(document)
         output.line("node ", bold(state.node_id[:16]), " at ", bold(", ".join(state.addresses)), "; Ctrl-C stops")
         if not settings.dht.bootstrap:
             output.note(dim("the first node: "), "others join with --bootstrap and one of these addresses")
@@ -259,4 +259,4 @@ def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None)
 
 def _print_document(output: Output, schema: str, value: NamedTuple, **more: object) -> None:
     """Print the document of a value, with ``--json``."""
-    output.document(cast("Any", {"schema": schema, **more, **value._asdict()}))
+    output.document({"schema": schema, **more, **value._asdict()})

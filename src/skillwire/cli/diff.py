@@ -14,7 +14,7 @@ from skillwire.folder.review import KINDS, Review, SkillReview
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.cli.documents import DiffDocument, ReviewObject
+    from skillwire.cli.documents import ReviewObject
     from skillwire.folder.differences import FileChange
     from skillwire.resolver.plan import InstallPlan
 
@@ -49,7 +49,7 @@ def command(
         changes = review.changes()
     files = [{"path": one.path, "change": one.kind, "reason": one.reason, "lines": one.lines} for one in changes]
     document = {"schema": "skillwire/diff/1", **review_object(review), "files": files}
-    output.document(cast("DiffDocument", document))
+    output.document(document)
     print_difference(output, review)
     print_changes(output, changes, most=0 if summary else None)
     if changes:

@@ -1,7 +1,7 @@
 """JSON documents that commands print with ``--json`` about skills, installing, settings, errors and the local network.
 
-A command builds a dictionary of one of these types, so the type checker and the published schema
-(:mod:`skillwire.cli.schemas`) read the same declaration. The texts in ``Annotated`` describe the fields; a third
+A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.schemas` makes the published schema;
+tests validate every document that they make a command print. The texts in ``Annotated`` describe the fields; a third
 argument has the values that a field takes. A named tuple of the model is printed as an object of its fields. Commands
 import these modules for type checking only. Every document also has ``findings``, which ``Output.document`` adds.
 """
@@ -515,13 +515,3 @@ class SceneChangeEvent(TypedDict):
     skill: Annotated[LanSkillObject | None, "The skill, in its current or last state; null for a scene"]
     scene: Annotated[SceneObject | None, "The scene, in its current state; null for a skill"]
     reason: Annotated[Literal["", LeaveReason, EvictReason], "Reason of left and evicted; otherwise empty"]
-
-
-#: What ``Output.document`` takes.
-Document = (
-    ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
-    | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
-    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
-    | SceneRequestDocument | LanTrustDocument | DiffDocument | McpInstallDocument
-    | ShareDocument | ConfigCheckDocument | ConfigServeDocument
-)  # fmt: skip

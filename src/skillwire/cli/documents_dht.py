@@ -43,6 +43,3 @@ VALUES: Final[dict[type, type]] = {
     DhtPingDocument: DhtPong,
     DhtStatusDocument: DhtStatus,
 }
-
-#: What ``Output.document`` takes.
-Document = DhtFindDocument | DhtPutDocument | DhtPingDocument | DhtServeDocument | DhtStatusDocument

@@ -43,7 +43,3 @@ class RegistryExportDocument(TypedDict):
     schema: Annotated[Literal["skillwire/registry-export/1"], "An export, import or copy of a registry"]
     folder: Annotated[str, "Folder of the export"]
     rows: Annotated[dict[str, int], "Rows by table"]
-
-
-#: What ``Output.document`` takes of these.
-Document = PublishDocument | PackageStateDocument | RegistryDocument | RegistryInitDocument | RegistryExportDocument

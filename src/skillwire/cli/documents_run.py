@@ -480,14 +480,3 @@ class ServeLanEvent(ServeEvent):
 
 class ServeStoppedEvent(ServeEvent):
     event: Annotated[Literal["stopped"], "The last line: all responses were finished, or their time was over"]
-
-
-#: What ``Output.document`` takes.
-Document = (
-    InitDocument | CheckDocument | ValidateDocument | BuildDocument | MarketplaceImportDocument
-    | MarketplaceExportDocument | GrantAddDocument | GrantListDocument | WorkerDocument | TopDocument | CallDocument
-    | CallPlanDocument | ExecutionsListDocument | ExecutionsShowDocument | ExecutionsResultDocument
-    | ExecutionsCancelDocument | InboxDocument | TaskDocument | AuthLoginDocument | AuthLoginPlanDocument
-    | AuthStatusDocument | AuthLogoutDocument | TokenDocument | TokensDocument | CaDocument | CaIssueDocument
-    | CaListDocument | KeyDocument | KeyRequestDocument | KeyInstallDocument
-)  # fmt: skip

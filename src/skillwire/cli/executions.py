@@ -12,7 +12,7 @@ import shlex
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.cli.documents_run import (
-        CallDocument,
         ExecutionObject,
         RecentExecution,
     )
@@ -138,7 +137,7 @@ def conclude(
             error.fix = f"skillwire executions result {name} -o FILE writes it elsewhere." if name else None
             raise
         output.note(success("written "), target)
-    output.document(cast("CallDocument", {"schema": schema, **execution_object(execution), **(more or {})}))
+    output.document({"schema": schema, **execution_object(execution), **(more or {})})
     if target is None and not output.as_json:
         _print_output(output, execution)
     if execution.blobs:

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import keys as key_files
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.keys import LanKeys
-    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
+    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.protocols.skill_discovery import renewal
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver import lan_settings
@@ -133,7 +133,7 @@ def enroll(
     keys.keep_id(agent_id)
     shown = _describe(certificate, _settings(), output)
     facts = {"dry_run": False, "key": False, "certificate": _object(shown)}
-    output.document(cast("KeyInstallDocument", {"schema": "skillwire/key-install/1", **facts}))
+    output.document({"schema": "skillwire/key-install/1", **facts})
     output.line(
         success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
     )
@@ -208,7 +208,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
             keys.keep_id(agents[0])
     shown = _describe(certificate, _settings(), output)
     facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
-    output.document(cast("KeyInstallDocument", {"schema": "skillwire/key-install/1", **facts}))
+    output.document({"schema": "skillwire/key-install/1", **facts})
     verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
     if shown.revoked is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.bridges.marketplace.gather import GatheredSkills
-    from skillwire.cli.documents_run import ImportedSkill, MarketplaceExportDocument, MarketplaceImportDocument
+    from skillwire.cli.documents_run import ImportedSkill
     from skillwire.cli.output import Output
     from skillwire.model.skill import FileContent, Finding
 
@@ -94,7 +94,7 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
     errors = {name: error.diagnostics() for name, error in failed.items()}
     facts = {"marketplace": gathered.name, "plugins": gathered.plugins, "skills": rows, "failed": errors}
     document = {"schema": "skillwire/marketplace-import/1", "dry_run": dry_run, **facts}
-    output.document(cast("MarketplaceImportDocument", document))
+    output.document(document)
     last = next(reversed(failed), None)
     for name, failure in failed.items():
         output.error(failure.diagnostics(), is_last=name == last)
@@ -177,7 +177,7 @@ def export_command(
         _write(path, document, force=force)
     names = sorted(row.skill.name for row in listed)
     facts = {"marketplace": called, "path": str(path), "skills": names, "not_public": left_out, "dry_run": dry_run}
-    output.document(cast("MarketplaceExportDocument", {"schema": "skillwire/marketplace-export/1", **facts}))
+    output.document({"schema": "skillwire/marketplace-export/1", **facts})
     number = plural(len(names), "skill")
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:

@@ -24,11 +24,9 @@ from skillwire.trust.hidden_text import display_width, neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skillwire.cli import documents, documents_dht, documents_registry, documents_run
     from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding
 
-    Document = documents.Document | documents_dht.Document | documents_registry.Document | documents_run.Document
 
 SHOWN: Final = 20  # further warnings and notes are only counted; every error is printed
 _LEAST_OF_CLICK: Final = 52  # columns
@@ -118,8 +116,8 @@ class Output:
             parts = [part for cell, width in padded for part in (cell, " " * (width - _width(cell)))]
             _print([*parts, last], err=err, indent=indent)
 
-    def document(self, document: Document) -> None:
-        """Print the JSON document, with ``--json``. Findings are added to it."""
+    def document(self, document: Mapping[str, object]) -> None:
+        """Print one of the documents of :mod:`skillwire.cli.documents`, with ``--json``. Findings are added to it."""
         if self.as_json:
             text = encode_document({**document, "findings": list(self._findings)})
             click.echo(readable_json(json.loads(text)) if is_readable(sys.stdout) else text)

@@ -36,7 +36,7 @@ from skillwire.trust.paths import check_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from skillwire.cli.documents import ArtifactType, CatDocument, ReleaseObject, ShowDocument
+    from skillwire.cli.documents import ArtifactType, ReleaseObject, ShowDocument
     from skillwire.client.skill import RemoteSkill
     from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
 
@@ -407,7 +407,7 @@ def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[
             **fields,
             "content": text if is_text else base64.b64encode(content).decode(),
         }
-        output.document(cast("CatDocument", document))
+        output.document(document)
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(content)
     elif text is None:

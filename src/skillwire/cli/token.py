@@ -7,7 +7,7 @@ standard error. Tokens are stored in the state directory; a running server sees 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,7 +27,7 @@ from skillwire.model.access import EVERY_SKILL, Token
 from skillwire.registry.tokens import Tokens, check_form, read_scopes
 
 if TYPE_CHECKING:
-    from skillwire.cli.documents_run import TokenDocument, TokenObject
+    from skillwire.cli.documents_run import TokenObject
 
 
 @click.group(cls=CommandGroup)
@@ -176,7 +176,7 @@ def _document(
     now = time.time()
     replaces = None if replaced is None else _object(replaced, now)
     facts = {"dry_run": dry_run, "token": _object(token, now), "secret": secret, "replaces": replaces}
-    output.document(cast("TokenDocument", {"schema": "skillwire/token/1", **facts}))
+    output.document({"schema": "skillwire/token/1", **facts})
 
 
 def _object(token: Token, now: float) -> TokenObject:

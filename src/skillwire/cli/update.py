@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
@@ -26,7 +26,7 @@ from skillwire.folder.review import KINDS, Review
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.cli.documents import ComparisonObject, OutdatedDocument
+    from skillwire.cli.documents import ComparisonObject
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
 
 
@@ -57,7 +57,7 @@ def outdated_command(
         plan = client.inspect(client.plan_update(comparisons))
     more = {review.name: review.more for review in reviews_of(plan)}
     compared = [{**_comparison_object(row), "more": more.get(row.locked.name)} for row in comparisons]
-    output.document(cast("OutdatedDocument", {"schema": "skillwire/outdated/1", "skills": compared}))
+    output.document({"schema": "skillwire/outdated/1", "skills": compared})
     _print_comparisons(output, [row for row in comparisons if row.state != "current"], more)
     if all(row.state == "current" for row in comparisons):
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")

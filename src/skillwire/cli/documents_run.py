@@ -1,16 +1,19 @@
-"""JSON documents that commands print with ``--json`` about publishing, running, access and certificates.
+"""JSON documents that commands print with ``--json`` about publishing, running, access, certificates and the DHT.
 
-See :mod:`skillwire.cli.documents`.
+See :mod:`skillwire.cli.documents`. A document of :data:`VALUES` has the fields of a value of the DHT, too, which
+describe themselves.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from skillwire.adapters.files.site_folder import SiteChanges
 from skillwire.cli.documents import DryRun, LanSkillObject
+from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation
-from skillwire.executions.task_form import FieldKind  # the schema reads it
+from skillwire.executions.task_form import FieldKind
+from skillwire.model.dht import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.resolver.ladder import RungTrace
 
@@ -480,3 +483,74 @@ class ServeLanEvent(ServeEvent):
 
 class ServeStoppedEvent(ServeEvent):
     event: Annotated[Literal["stopped"], "The last line: all responses were finished, or their time was over"]
+
+
+class NotPublishedObject(TypedDict):
+    folder: Annotated[str, "Folder of the skill"]
+    error: Annotated[Diagnostics, "Why it was not published"]
+
+
+class PublishDocument(DryRun):
+    schema: Annotated[Literal["skillwire/publish/1"], "Published skills"]
+    published: Annotated[list[PublishedPackage], "The skills that the registry has now"]
+    failed: Annotated[list[NotPublishedObject], "The skills that it has not"]
+
+
+class PackageStateDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/package-state/1"], "A changed state of a package or a version"]
+    reference: Annotated[str, "NAMESPACE/NAME, or with @VERSION"]
+    status: Annotated[str, "Its status now"]
+    reason: Annotated[str | None, "Why; null without a reason"]
+    successor: Annotated[str | None, "Package to use instead; null without one"]
+
+
+class RegistryDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry/1"], "Answer of a registry, or rows of a list"]
+    answer: Annotated[dict[str, Any], "The answer as docs/reference/registry-api.md describes it"]
+
+
+class RegistryInitDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry-init/1"], "The first operator of a registry"]
+    account: Annotated[str, "Name of the account"]
+    secret: Annotated[str, "Its token, printed only once"]
+
+
+class RegistryExportDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry-export/1"], "An export, import or copy of a registry"]
+    folder: Annotated[str, "Folder of the export"]
+    rows: Annotated[dict[str, int], "Rows by table"]
+
+
+class DhtFindDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-find/1"], "Records of the DHT, as dht find and dht get show them"]
+
+
+class DhtPutDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-put/1"], "A record that dht put stored, or dht remove removed"]
+    skill_id: Annotated[str, "The skill"]
+    removed: Annotated[bool, "Whether the record is a tombstone"]
+
+
+class DhtPingDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-ping/1"], "A node that answered dht ping"]
+    address: Annotated[str, "HOST:PORT that was asked"]
+
+
+class DhtServeDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-serve/1"], "A node that dht serve has started"]
+    node_id: Annotated[str, "ID of the node, hexadecimal"]
+    addresses: Annotated[list[str], "HOST:PORT that it listens on"]
+
+
+class DhtStatusDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-status/1"], "The state of a node, as dht status shows it"]
+    process: Annotated[int | None, "Process of this machine's node; null for one that joined for this command"]
+
+
+#: Document → the value whose fields it has beside its own.
+VALUES: Final[dict[type, type]] = {
+    DhtFindDocument: DhtAnswer,
+    DhtPutDocument: DhtPut,
+    DhtPingDocument: DhtPong,
+    DhtStatusDocument: DhtStatus,
+}

@@ -28,11 +28,11 @@ from typing import (
     is_typeddict,
 )
 
-from skillwire.cli import documents, documents_dht, documents_registry, documents_run
+from skillwire.cli import documents, documents_run
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
-_MODULES: Final = (documents, documents_dht, documents_registry, documents_run)
+_MODULES: Final = (documents, documents_run)
 _FIRST: Final = ("schema", "event")
 #: Documents that are printed one object a line.
 _STREAMS: Final = {"serve/1": "serve", "lan/1": "lan", "scene-event/1": "scene join and request, with --follow,"}
@@ -83,7 +83,7 @@ def _documents() -> dict[str, list[type]]:
 
 
 def _object(kind: type) -> Schema:
-    value = documents_dht.VALUES.get(kind, object)
+    value = documents_run.VALUES.get(kind, object)
     hints = get_type_hints(kind, include_extras=True) | get_type_hints(value, include_extras=True)
     fields = {name: hints[name] for name in (*(name for name in _FIRST if name in hints), *hints)}
     named = next((hints[name] for name in reversed(_FIRST) if name in hints), None)

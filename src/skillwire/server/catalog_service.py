@@ -65,7 +65,7 @@ _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
 #: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
-#: pushes share a revision, and one of 50,000 skills takes 2 s. The first one, which writes all files, may take minutes.
+#: pushes share a revision. The first one of 50,000 skills takes seconds, and minutes where their files are written.
 _PUSH_PAUSES: Final = 9
 _PUSH_PAUSE: Final = 1.0
 _LONGEST_PUSH_PAUSE: Final = 10.0

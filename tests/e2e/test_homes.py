@@ -11,6 +11,7 @@ import pytest
 from tests.support.command import run_command
 from tests.support.dht_node import dht_node
 from tests.support.eventually import PATIENCE
+from tests.support.forked import run_forked
 from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
 from tests.support.raw_server import RawServer, index_of, pages
@@ -52,6 +53,8 @@ def command(request, tmp_path):
 
     def run(*arguments):
         command = [*prefix, sys.executable, "-m", "skillwire", *map(str, arguments)]
+        if not prefix:
+            return run_forked(command, cwd=project, env=environment)
         return subprocess.run(
             command, cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
         )

@@ -76,7 +76,7 @@ class PackageFeed:
                 state = state_in_index(one.package.state, one.state)
                 if packed is not None and (state or read_summary(packed).access != access):
                     packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
-                found[one.number] = one._replace(served=packed)
+                found[one.number] = one if packed is one.served else one._replace(served=packed)
             cursor = page.cursor
         return ChangedPackages(cursor, tuple(found.values()), is_anew)
 

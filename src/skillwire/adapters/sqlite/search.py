@@ -408,7 +408,7 @@ CREATE VIRTUAL TABLE skills USING fts5(
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(skills, row);
 INSERT INTO skills(skills, rank) VALUES ('rank', 'bm25(1.0, 1.0, 1.0, 0.5)');
-INSERT INTO skills(skills, rank) VALUES ('hashsize', 8388608);  -- bytes between two merges
+INSERT INTO skills(skills, rank) VALUES ('hashsize', 67108864);  -- bytes between two merges: 50,000 skills need none
 """
 _INSERT: Final = "INSERT INTO skills(rowid, name, tags, description, files) VALUES (?, ?, ?, ?, ?)"
 _CACHE: Final = "PRAGMA cache_size = -256"  # KiB; the system holds the file, and more made no search quicker

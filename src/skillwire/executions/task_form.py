@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
-from skillwire.protocols.skill_sharing.validation import Violation, pointer, shown
+from skillwire.protocols.skill_sharing.validation import Violation, engine, pointer, shown
 from skillwire.trust.guarded_json import load_json
 
 _WORDS: Final = {
@@ -34,12 +33,6 @@ _WORDS: Final = {
 }
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_CLOCK: Final = r"\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)"
-_TIME: Final = re.compile(_CLOCK, re.ASCII)
-_DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
-_EMAIL: Final = re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}")
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:\S{1,2048}")
 
 
 class WrongAnswerError(Exception):
@@ -113,40 +106,26 @@ def _read_text(answer: str, _: Field) -> str:
     return answer.replace("\r\n", "\n")  # as browsers send line breaks
 
 
-def _read_calendar(answer: str, field: Field) -> str:
+def _read_formatted(answer: str, field: Field) -> str:
     text = answer.strip()
-    form, example, parse = _CALENDAR[field.kind]
-    try:
-        is_good = form.fullmatch(text) is not None
-        parse(text)
-    except ValueError:
-        is_good = False
-    if not is_good:
-        raise WrongAnswerError(f"must be a {field.kind} such as {example}", example, text)
-    return text
-
-
-def _read_address(answer: str, field: Field) -> str:
-    text = answer.strip()
-    form, example = (_EMAIL, "an address such as ann@example.com") if field.kind == "email" else (_URL, "a URL")
-    if not form.fullmatch(text):
+    name, example = _FORMATS[field.kind]
+    if not engine().Draft202012Validator({"format": name}, validate_formats=True).is_valid(text):
         raise WrongAnswerError(f"must be {example}", example, text)
     return text
 
 
-_CALENDAR: Final[dict[str, tuple[re.Pattern[str], str, Callable[[str], object]]]] = {
-    "date": (_DATE, "2025-07-01", date.fromisoformat),
-    "datetime": (_DATETIME, "2025-07-01T12:00:00Z", lambda text: datetime.fromisoformat(text.upper())),
-    "time": (_TIME, "12:00:00Z", lambda text: datetime.fromisoformat(f"2000-01-01T{text.upper()}")),
+#: Kind of field → the format of JSON Schema that its answers have, and what they look like.
+_FORMATS: Final[dict[FieldKind, tuple[str, str]]] = {
+    "date": ("date", "a date such as 2025-07-01"),
+    "datetime": ("date-time", "a datetime such as 2025-07-01T12:00:00Z"),
+    "time": ("time", "a time such as 12:00:00Z"),
+    "email": ("email", "an address such as ann@example.com"),
+    "url": ("uri", "a URL"),
 }
-_READERS: Final = cast(
-    "Mapping[FieldKind, Callable[[str, Field], Any]]",
-    {
-        "text": _read_text, "number": _read_number, "integer": _read_integer, "boolean": _read_boolean,
-        "choice": _read_choice, "date": _read_calendar, "datetime": _read_calendar, "time": _read_calendar,
-        "email": _read_address, "url": _read_address, "lines": _read_lines, "json": _read_json,
-    },
-)  # fmt: skip
+_READERS: Final[dict[FieldKind, Callable[[str, Field], Any]]] = {
+    "text": _read_text, "number": _read_number, "integer": _read_integer, "boolean": _read_boolean,
+    "choice": _read_choice, "lines": _read_lines, "json": _read_json, **dict.fromkeys(_FORMATS, _read_formatted),
+}  # fmt: skip
 
 
 #: What is typed: ``text`` (also of more than one line), a ``number`` or whole ``integer``, ``boolean`` as true or
@@ -158,9 +137,6 @@ FieldKind = Literal[
 
 #: The name of the only field, where the output is no object; and where the paths of errors begin.
 WHOLE: Final = "output"
-_FORMATS: Final[dict[str, FieldKind]] = {
-    "date": "date", "date-time": "datetime", "time": "time", "email": "email", "uri": "url",
-}  # fmt: skip
 _PLAIN: Final[dict[str, FieldKind]] = {"number": "number", "integer": "integer", "boolean": "boolean"}
 #: With one of these an object has more, or other, properties than it names.
 _COMPOSED: Final = frozenset(
@@ -329,7 +305,7 @@ def _of_type(field: Field, kind: str, schema: Mapping[str, Any]) -> Field:
         return _bounded(field._replace(kind=_PLAIN[kind]), schema, "minimum", "maximum")
     if kind == "string":
         form = schema.get("format")
-        kind_of_text = _FORMATS.get(form, "text") if isinstance(form, str) else "text"
+        kind_of_text: FieldKind = next((one for one, (name, _) in _FORMATS.items() if name == form), "text")
         return _bounded(field._replace(kind=kind_of_text), schema, "minLength", "maxLength")
     items = schema.get("items")
     if kind == "array" and isinstance(items, dict) and items.get("type") == "string" and "prefixItems" not in schema:

@@ -19,15 +19,6 @@ from skillwire.trust.guarded_json import place_of_range
 
 
 class Danger(NamedTuple):
-    """One match: its lint rule, a message, and the position in the text."""
-
-    code: str
-    message: str
-    start: int
-    end: int
-
-
-class FoundDanger(NamedTuple):
     """A danger in a file: its lint rule, a message, its place, and the text that fits."""
 
     code: str
@@ -127,8 +118,8 @@ MOST: Final = 20
 _MOST_COMMENTS: Final = 200
 
 
-def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
-    """Yield each danger in a file, and whether some of it was too large to be searched.
+def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
+    """Yield the dangers in a file, of one pattern at most ``MOST``, and a note on a file too large for a whole search.
 
     A shell skips NUL characters, and text in UTF-16 has one beside each letter, so the search leaves them out.
     """
@@ -141,17 +132,16 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
         except UnicodeDecodeError:  # all patterns are ASCII, and text of one byte a character is searched fastest
             text, likely = part.translate(_ASCII).decode(), part.translate(_LOWERED, _OTHERS).decode()
         text = text.replace("\0", "")
-        for danger in find_dangers(path, text, likely):
-            place = place_of_range(text, danger.start, danger.end, source)
-            place = place._replace(line=(place.line or 1) + lines)
-            yield FoundDanger(danger.code, danger.message, place, text[danger.start : danger.end])
+        for code, message, found in _matches(path, text, likely):
+            place = place_of_range(text, *found.span(), source)
+            yield Danger(code, message, place._replace(line=(place.line or 1) + lines), found[0])
     if is_cut:
         message = f"the file has {len(data)} bytes, and only its first and last MiB are searched for dangers"
-        yield FoundDanger("FILE_UNSEARCHED", message, SourceLocation(source), "")
+        yield Danger("FILE_UNSEARCHED", message, SourceLocation(source), "")
 
 
-def find_dangers(path: str, text: str, likely: str | None = None) -> Iterator[Danger]:
-    """Yield the dangers in the text of a file; of one pattern at most ``MOST``.
+def _matches(path: str, text: str, likely: str | None) -> Iterator[tuple[str, str, re.Match[str]]]:
+    """Yield the rule, the message and the match of each danger in the text of a file.
 
     ``likely`` is a shorter text with every literal that is in the text in lower case, and maybe others.
     """
@@ -159,12 +149,12 @@ def find_dangers(path: str, text: str, likely: str | None = None) -> Iterator[Da
     for number, (code, message, groups, _) in enumerate(_PATTERNS):
         if _occur(groups, lowered if likely is None else likely) and (likely is None or _occur(groups, lowered)):
             for found in islice(_compiled(number).finditer(text), MOST):
-                yield Danger(code, message, *found.span())
+                yield code, message, found
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):
         comment, addressed = _comments()
         for found in islice(comment.finditer(text), _MOST_COMMENTS):
             if addressed.search(found[0]):
-                yield Danger("COMMENT_INSTRUCTION", "a comment speaks to an agent", *found.span())
+                yield "COMMENT_INSTRUCTION", "a comment speaks to an agent", found
 
 
 def _occur(groups: tuple[tuple[str, ...], ...], text: str) -> bool:

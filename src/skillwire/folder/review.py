@@ -28,10 +28,8 @@ from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from skillwire.folder.danger import FoundDanger
+    from skillwire.folder.danger import Danger
     from skillwire.folder.differences import FileChange
-    from skillwire.folder.frontmatter import SkillMd
-    from skillwire.folder.manifest import Manifest
     from skillwire.model.ref import Files
     from skillwire.model.skill import FileContent
 
@@ -165,23 +163,14 @@ _PROSE: Final = frozenset({
 })  # fmt: skip
 
 
-class Parsed(NamedTuple):
-    """What was parsed of a skill before its review: ``SKILL.md``; ``skill.toml`` and the number of its flaws."""
-
-    skill_md: SkillMd | None = None
-    manifest: Manifest | None = None
-    flaws: int = 0
-
-
 def review_files(
     name: str,
     files: Iterable[FileContent],
-    report: Callable[[str, FoundDanger], object] = lambda *_: None,
-    parsed: Parsed = Parsed(),  # noqa: B008  # it cannot change
+    report: Callable[[str, Danger], object] = lambda *_: None,
 ) -> Review:
     """Return what the skill of these files may do; the first ones are read while ``REVIEW_BYTES`` last.
 
-    ``report`` is called with a path and each danger in that file; what was ``parsed`` before is not parsed again.
+    ``report`` is called with a path and each danger in that file.
     """
     found: dict[str, set[str]] = {kind: set() for kind in KINDS}
     budget = int(limits.REVIEW_BYTES)
@@ -209,7 +198,7 @@ def review_files(
             found["unread"].add(_with_digest(path, data))
             budget = max(budget, budget + len(data)) if len(data) > limits.REVIEW_FILE_BYTES else budget
             continue
-        for kind, value in _review_text(path, lowered, data, parsed):
+        for kind, value in _review_text(path, lowered, data):
             found[kind].add(_shortened(value))
     return {kind: _bounded(values) for kind, values in found.items() if values}
 
@@ -290,7 +279,7 @@ def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], _FLAGS.get(name, 0))
 
 
-def _review_text(path: str, lowered: str, data: bytes, parsed: Parsed) -> Iterator[tuple[str, str]]:
+def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, str]]:
     """Yield the kind and value of what the text of one file says. A shell skips NUL characters, and so does this."""
     text = data.decode("utf-8", "replace").replace("\0", "")
     is_markdown = lowered.endswith((".md", ".mdx", ".markdown"))
@@ -300,9 +289,9 @@ def _review_text(path: str, lowered: str, data: bytes, parsed: Parsed) -> Iterat
     if is_markdown:
         yield from _concealed(path, text)
     if path == SKILL_MD and ("allowed-tools" in text or "\\" in text):
-        yield from _review_frontmatter(data, parsed.skill_md)
+        yield from _review_frontmatter(data)
     if path == SKILL_TOML:
-        yield from _review_manifest(path, data, parsed)
+        yield from _review_manifest(path, data)
     yield from (("hosts", host) for host in _hosts(text))
     if any(f"_{word}" in text for word in _SECRETS):
         for name in _compiled("capital").findall(text):
@@ -322,9 +311,9 @@ def _concealed(path: str, text: str) -> Iterator[tuple[str, str]]:
             yield "hidden", f"{path}: not displayed {element[0]}"
 
 
-def _review_frontmatter(data: bytes, skill_md: SkillMd | None) -> Iterator[tuple[str, str]]:
+def _review_frontmatter(data: bytes) -> Iterator[tuple[str, str]]:
     try:
-        skill_md = skill_md or parse_skill_md(data, description="-")
+        skill_md = parse_skill_md(data, description="-")
     except SkillwireError:  # installing refuses it
         return
     for run in find_hidden(skill_md.description):  # an escape of YAML spells it
@@ -334,17 +323,14 @@ def _review_frontmatter(data: bytes, skill_md: SkillMd | None) -> Iterator[tuple
         yield "tools", tool
 
 
-def _review_manifest(path: str, data: bytes, parsed: Parsed) -> Iterator[tuple[str, str]]:
+def _review_manifest(path: str, data: bytes) -> Iterator[tuple[str, str]]:
     from skillwire.folder.manifest import entry_points, read_manifest  # noqa: PLC0415  # few skills have one
 
-    manifest, flaws = parsed.manifest, parsed.flaws
-    if manifest is None:
-        try:
-            manifest, found = read_manifest(data, source=path)
-        except SkillwireError:
-            yield "unread", _with_digest(path, data)
-            return
-        flaws = len(found)
+    try:
+        manifest, flaws = read_manifest(data, source=path)
+    except SkillwireError:
+        yield "unread", _with_digest(path, data)
+        return
     if flaws:
         yield "unread", _with_digest(path, data)
     for function in entry_points(manifest):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError, first_of
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.review import KINDS, Parsed, SkillReview, review_files
+from skillwire.folder.review import KINDS, SkillReview, review_files
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill
 from skillwire.model.requirement import parse_requirement
@@ -28,7 +28,7 @@ from skillwire.trust.hidden_text import find_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from skillwire.folder.danger import FoundDanger
+    from skillwire.folder.danger import Danger
     from skillwire.folder.manifest import Manifest
     from skillwire.model.install import Lock
     from skillwire.model.ref import Files, SkillRef
@@ -50,7 +50,8 @@ def compare_versions(
     Where it is not the skill of its index is reported; what is doubtful in it is part of the review. Raises when no
     agent could load the skill.
     """
-    after = review_files(ref.name, _in_order(files), parsed=_check_loadable(ref, files, report))
+    _check_loadable(ref, files, report)
+    after = review_files(ref.name, _in_order(files))
     if old is None or not old_files:
         return SkillReview(ref.name, ref.version, ref.digest or tree_digest(hash_files(files)), after, files)
     hashes, old_hashes = hash_files(files), hash_files(old_files)
@@ -78,10 +79,10 @@ def tree_digest(hashes: Mapping[str, str]) -> str:
 
 def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
     """Report what is doubtful in a skill that is installed unreviewed. Raises when no agent could load the skill."""
-    parsed = _check_loadable(ref, files, report)
+    manifest = _check_loadable(ref, files, report)
     reported = set[tuple[str, str]]()
 
-    def report_danger(path: str, danger: FoundDanger) -> None:
+    def report_danger(path: str, danger: Danger) -> None:
         """Report the first place of each danger in each file."""
         if (path, danger.message) not in reported:
             reported.add((path, danger.message))
@@ -89,27 +90,26 @@ def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], objec
             report(Finding(danger.code, "warning", danger.message, danger.place, fix))
 
     _report_hidden(ref, files, report)
-    review_files(ref.name, _in_order(files), report_danger, parsed)
-    _report_code(ref, parsed.manifest, report)
+    review_files(ref.name, _in_order(files), report_danger)
+    _report_code(ref, manifest, report)
 
 
 def _in_order(files: Files) -> Files:
     return tuple(sorted(files, key=lambda file: (file.path != SKILL_MD, file.path)))
 
 
-def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Parsed:
-    """Check leniently that an agent can load the skill, and that it is the one of the index; return what was parsed."""
+def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Manifest | None:
+    """Check leniently that an agent can load the skill, and that it is the one of the index; return its manifest."""
     name, contents = ref.name, {file.path: file.content for file in files if file.path in {SKILL_MD, SKILL_TOML}}
-    parsed = Parsed()
+    manifest = None
     if SKILL_TOML in contents:
         from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
 
         try:
-            manifest, flaws = read_manifest(bytes(contents[SKILL_TOML]), source=f"{name}/{SKILL_TOML}")
-            parsed = Parsed(manifest=manifest, flaws=len(flaws))
+            manifest, _ = read_manifest(bytes(contents[SKILL_TOML]), source=f"{name}/{SKILL_TOML}")
         except SkillwireError as error:
             report(as_finding(error))
-    stated = parsed.manifest.description if parsed.manifest is not None and parsed.manifest.name else None
+    stated = manifest.description if manifest is not None and manifest.name else None
     skill_md = parse_skill_md(bytes(contents[SKILL_MD]), source=f"{name}/{SKILL_MD}", description=stated)
     if skill_md.name != name:
         message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
@@ -118,7 +118,7 @@ def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], obj
         message = f"the index describes {name} in other words than its SKILL.md"
         fix = f"Read it before an agent does: skillwire cat {exact_reference_to(ref)} {SKILL_MD}"
         report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
-    return parsed._replace(skill_md=skill_md)
+    return manifest
 
 
 def _report_hidden(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:

@@ -62,11 +62,12 @@ class LoadedFolder:
 
 
 class CheckedFolder(NamedTuple):
-    """What :func:`check_folder` found: the skill, unless a finding is an error, and every finding."""
+    """What :func:`check_folder` found: the skill, unless a finding is an error, every finding, and the files read."""
 
     path: Path
     folder: LoadedFolder | None
     findings: tuple[Finding, ...]
+    files: tuple[FileContent, ...]
 
 
 def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
@@ -74,10 +75,10 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
 
     Raises NotFoundError (``SKILL_NOT_FOUND``), ValidationError (``SKILL_INVALID``, with every error in ``details``).
     """
-    _, folder, findings = check_folder(path, level=level)
-    if folder is not None:
-        return folder
-    raise refused_folder(findings, str(path))
+    checked = check_folder(path, level=level)
+    if checked.folder is not None:
+        return checked.folder
+    raise refused_folder(checked.findings, str(path))
 
 
 def refused_folder(findings: Iterable[Finding], source: str) -> SkillwireError:
@@ -105,11 +106,9 @@ def check_folder(path: Path, *, level: CheckLevel = "strict", judges: Sequence[J
     return _judge(path, read_files(str(path), findings), findings, judges)
 
 
-def check_files(
-    path: Path, files: tuple[FileContent, ...], *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()
-) -> CheckedFolder:
-    """Judge ``files`` as if they stood in the folder ``path``; ``SKILL.md`` is the first."""
-    return _judge(path, files, Findings(level), judges)
+def check_files(path: Path, files: tuple[FileContent, ...], *, judges: Sequence[Judge] = ()) -> CheckedFolder:
+    """Judge ``files`` strictly as if they stood in the folder ``path``; ``SKILL.md`` is the first."""
+    return _judge(path, files, Findings("strict"), judges)
 
 
 def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judges: Sequence[Judge]) -> CheckedFolder:
@@ -152,7 +151,7 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
         if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
             findings.add("SKILL_WITHIN_SKILL", "this is not a skill of its own here", content.place(file.path))
     findings.redact()
-    return CheckedFolder(path, _loaded(path, content, findings), tuple(findings))
+    return CheckedFolder(path, _loaded(path, content, findings), tuple(findings), files)
 
 
 def _lint_size(content: FolderContent, findings: Findings) -> None:

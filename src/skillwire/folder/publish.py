@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,15 +22,25 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
-from skillwire.folder.files import raise_machine_error
-from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder, check_files, check_folder, identify
+from skillwire.folder.load import DESCRIPTOR, CheckedFolder, Judge, LoadedFolder, check_files, check_folder, identify
 from skillwire.folder.manifest import Input, load_action
 from skillwire.folder.pack import pack
 from skillwire.folder.rules import Findings
 from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PATTERN
-from skillwire.model.skill import SKILL_MD, Artifact, FileContent, Finding, Kind, SharedInput, Sharing, Skill, SkillFile
+from skillwire.model.skill import (
+    SKILL_MD,
+    SKILL_TOML,
+    Artifact,
+    FileContent,
+    Finding,
+    Kind,
+    SharedInput,
+    Sharing,
+    Skill,
+    SkillFile,
+)
 from skillwire.trust.archive import read_archive
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
@@ -49,7 +57,6 @@ def packed_files(skill: Skill, artifact: bytes) -> list[bytes]:
 _FIELD: Final = "access"
 #: How alike a key must be to be taken for a mistyped ``access``, on the scale of :mod:`difflib`: "acess" is.
 _ALIKE: Final = 0.8
-_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 _PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
@@ -87,35 +94,28 @@ def decode_access(value: object) -> Access:
     return Access(value) if isinstance(value, str) and value in set(Access) else Access.PRIVATE
 
 
-def read_access(path: Path) -> Access:
-    """Return the access that ``skill.toml`` and ``descriptor.json`` in the folder ``path`` state.
+def _stated_access(checked: CheckedFolder) -> Access:
+    """Return the access that ``skill.toml`` and ``descriptor.json`` of a folder with errors state.
 
-    Trust: both may hold anything; reading is bounded and never raises.
+    Trust: both may hold anything; this never raises.
     """
-    manifest = _read_stated(path / "skill.toml", limits.TOML_BYTES, load_toml)
-    descriptor = _read_stated(
-        path / "descriptor.json",
-        limits.DESCRIPTOR_BYTES,
-        lambda data: load_json(data, max_bytes=limits.DESCRIPTOR_BYTES),
-    )
-    return narrowest_access(manifest, descriptor)
+    contents = {file.path: bytes(file.content) for file in checked.files}
+    return narrowest_access(*(_access_in(name, contents.get(name), checked.path) for name in (SKILL_TOML, DESCRIPTOR)))
 
 
-def _read_stated(file: Path, most: int, load: Callable[[bytes], Any]) -> Access:
-    """Return the access in a file of at most ``most`` bytes: public if it states none, private if it is unclear."""
+def _access_in(name: str, data: bytes | None, folder: Path) -> Access:
+    """Return the access in a file: public if it states none, private if it is unclear or could not be read."""
+    if data is None:
+        return Access.PRIVATE if os.path.lexists(folder / name) else Access.PUBLIC
     try:
-        data = _content(file, most)
-        document = {} if data is None else load(data)
-    except OSError as error:
-        raise_machine_error(error, str(file))
-        return Access.PRIVATE
+        document = load_toml(data) if name == SKILL_TOML else load_json(data, max_bytes=limits.DESCRIPTOR_BYTES)
     except SkillwireError:  # the access is unknown; another check reports the reason
         return Access.PRIVATE
     if not isinstance(document, dict):
         return Access.PRIVATE
     if _FIELD in document:
         return decode_access(document[_FIELD])
-    fields = _values(document) if file.suffix == ".toml" else document.items()
+    fields = _values(document) if name == SKILL_TOML else document.items()
     return Access.PRIVATE if any(_is_misplaced(key, value) for key, value in fields) else Access.PUBLIC
 
 
@@ -131,17 +131,6 @@ def _is_misplaced(key: str, value: object) -> bool:
     return isinstance(value, str) and bool(get_close_matches(key.lower(), (_FIELD,), cutoff=_ALIKE))
 
 
-def _content(file: Path, most: int) -> bytes | None:
-    """Return at most ``most`` + 1 bytes of ``file``; None when it does not exist. Raises OSError."""
-    if not os.path.lexists(file):
-        return None
-    with closing(open(file, "rb", buffering=0, opener=lambda name, _: os.open(name, _OPEN))) as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(f"{file} is no file")
-        return stream.read(most + 1)
-
-
-_DESCRIPTOR: Final = "descriptor.json"
 _CAPABILITY: Final = {"instruction": "knowledge", "action": "api"}
 _BLOB: Final = "blob"
 
@@ -165,7 +154,7 @@ def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
         auth=manifest.auth,
         output=manifest.output,
         endpoint=manifest.endpoint,
-        descriptor=next((Digest.of(bytes(file.content)) for file in folder.files if file.path == _DESCRIPTOR), None),
+        descriptor=next((Digest.of(bytes(file.content)) for file in folder.files if file.path == DESCRIPTOR), None),
     )
 
 
@@ -221,8 +210,9 @@ def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> Prep
     ``publisher`` is the provider's part of identifiers, such as ``example-corp``; ``judges`` are the protocols' rules.
     Trust: the folder may hold anything; its content never raises.
     """
-    prepared = _prepare(check_folder(path, level="strict", judges=judges), publisher)
-    return replace(prepared, access=read_access(path)) if isinstance(prepared, RefusedFolder) else prepared
+    checked = check_folder(path, level="strict", judges=judges)
+    prepared = _prepare(checked, publisher)
+    return replace(prepared, access=_stated_access(checked)) if isinstance(prepared, RefusedFolder) else prepared
 
 
 def prepare_files(

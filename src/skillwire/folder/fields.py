@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from skillwire.errors import SourceLocation, TrustError, ValidationError
 from skillwire.model.skill import is_sharing_id, is_version
+from skillwire.trust.address import is_local_name
 from skillwire.trust.guarded_toml import toml_place
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
@@ -28,8 +29,6 @@ NETWORK: Final = re.compile(
 )
 _HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+)(?=[:/]|$)")
 _HIGHEST_PORT: Final = 65535
-#: Names that belong to this machine or this network.
-_LOCAL: Final = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain", "arpa")
 #: Second-level names under which a country registers all owners: co.uk, com.br, ac.jp.
 _REGISTRY_LABELS: Final = frozenset(
     {"ac", "co", "com", "edu", "gen", "go", "gob", "gouv", "gov", "info", "mil", "ne", "net", "nom", "or", "org", "sch"}
@@ -79,11 +78,11 @@ def check_network(pattern: str) -> str:
     found = NETWORK.fullmatch(pattern)
     if found is None:
         url = _HOST.match(pattern)
-        if url and ("." not in url[1] or url[1].lower().rsplit(".", 1)[-1] in _LOCAL):
+        if url and is_local_name(url[1].lower()):
             raise _network_error(pattern, ": local names are not allowed, only hosts of the public network")
         raise _network_error(pattern, " is not https://host or https://*.host, in lower case, without a path")
     wildcard, host, port = found.groups()
-    if host.rsplit(".", 1)[-1] in _LOCAL:
+    if is_local_name(host) or host.endswith(".arpa"):
         raise _network_error(pattern, " leads into this machine or network: local names are not allowed")
     if port and int(port) > _HIGHEST_PORT:
         raise _network_error(pattern, " has a port that does not exist")

@@ -38,7 +38,7 @@ from __future__ import annotations
 import functools
 import re
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from skillwire.errors import SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.url import DEFAULT_PORTS, Origin, Url, is_ipv4, parse_url
@@ -187,27 +187,7 @@ def is_local_host(host: str) -> bool:
     return classify(read_address(host)) in _TYPED_ADDRESS if _is_address(host) else is_local_name(host)
 
 
-class AllowList(NamedTuple):
-    """The setting ``allow``, read: networks, hosts (``*.x`` kept as ``.x``) and origins."""
-
-    networks: tuple[Network, ...] = ()
-    hosts: frozenset[str] = frozenset()
-    endings: tuple[str, ...] = ()
-    origins: frozenset[Origin] = frozenset()
-
-    def lists_host(self, host: str) -> bool:
-        """Whether ``host`` is listed, itself or under a ``*.`` row."""
-        return host in self.hosts or host.endswith(self.endings)
-
-
-class _Rules(NamedTuple):
-    named: frozenset[Origin]
-    allow: tuple[str, ...]
-    allowed: AllowList
-    origins: frozenset[Origin]
-
-
-class AddressPolicy(_Rules):
+class AddressPolicy:
     """Where connections may lead. Raises UsageError (``ALLOW_ENTRY``) for an invalid entry of ``allow``.
 
     Args:
@@ -215,28 +195,31 @@ class AddressPolicy(_Rules):
         allow: the setting ``allow``: networks, addresses, hosts, ``*.host``, or origins with their port.
     """
 
-    __slots__ = ()
-
-    def __new__(cls, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> Self:
-        """Read ``allow``, and keep what every check needs."""
-        networks: list[Network] = []
-        hosts: set[str] = set()
-        endings: list[str] = []
-        origins: set[Origin] = set()
+    def __init__(self, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> None:
+        self.named = named
+        self.allow = allow
+        self._networks: list[Network] = []
+        self._hosts: set[str] = set()
+        self._endings: tuple[str, ...] = ()  # of ``*.example.com``: ``.example.com``
+        self._origins: set[Origin] = set()
         for entry in allow:
             try:
                 if "://" in entry:
-                    origins.add(_read_origin(entry))
+                    self._origins.add(_read_origin(entry))
                 elif "/" in entry or _is_address(entry):
-                    networks.append(read_network(entry))
+                    self._networks.append(read_network(entry))
                 elif entry.startswith("*."):
-                    endings.append("." + parse_url(f"https://{entry[2:]}").host)
+                    self._endings += ("." + parse_url(f"https://{entry[2:]}").host,)
                 else:
-                    hosts.add(parse_url(f"https://{entry}").host)
+                    self._hosts.add(parse_url(f"https://{entry}").host)
             except ValidationError as error:
                 raise UsageError("ALLOW_ENTRY", f"allow has the entry {entry[:80]!r}: {error.message}") from error
-        allowed = AllowList(tuple(networks), frozenset(hosts), tuple(endings), frozenset(origins))
-        return super().__new__(cls, named, allow, allowed, named | allowed.origins)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AddressPolicy) and (self.named, self.allow) == (other.named, other.allow)
+
+    def __hash__(self) -> int:
+        return hash((self.named, self.allow))
 
     def naming(self, url: Url) -> AddressPolicy:
         """Return this policy with the origin of ``url`` named. Only for origins that the user typed or configured."""
@@ -254,7 +237,7 @@ class AddressPolicy(_Rules):
                 raise self._other_port(url) or _refusal(url, f"{url.host} is a local name")
         elif url.scheme == "http" and not self._is_listed(url):
             raise _plain_http(url)
-        if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self.origins:
+        if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self.named | self._origins:
             raise _unnamed_port(url)
 
     def check_address(self, url: Url, address: str) -> None:
@@ -268,7 +251,7 @@ class AddressPolicy(_Rules):
             if url.scheme == "http":
                 raise _plain_http(url)
         elif reach is AddressScope.NOWHERE or not (
-            any(network.covers(number) for network in self.allowed.networks) or reach in self._opened(url, number)
+            any(network.covers(number) for network in self._networks) or reach in self._opened(url, number)
         ):
             lead = "" if address == url.host else f"{url.host} leads to "
             fix = _FIXES.get(reach)
@@ -287,7 +270,7 @@ class AddressPolicy(_Rules):
             AddressPolicy(self.named, (*self.allow, proxy.origin)).check_address(proxy, address)
 
     def _is_listed(self, url: Url) -> bool:
-        return self.allowed.lists_host(url.host) or url.origin in self.allowed.origins
+        return url.host in self._hosts or url.host.endswith(self._endings) or url.origin in self._origins
 
     def _is_vouched(self, url: Url) -> bool:
         is_https = (url.scheme, url.port) == ("https", 443)
@@ -296,7 +279,9 @@ class AddressPolicy(_Rules):
 
     def _other_port(self, url: Url) -> TrustError | None:
         """Return the refusal of a local host when only another of its origins was named."""
-        is_other = not self._is_vouched(url) and any(parse_url(origin).host == url.host for origin in self.origins)
+        is_other = not self._is_vouched(url) and any(
+            parse_url(origin).host == url.host for origin in self.named | self._origins
+        )
         return _unnamed_port(url) if is_other and is_local_host(url.host) else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[AddressScope]:

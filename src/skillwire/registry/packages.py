@@ -7,6 +7,7 @@ publication on. A private package is answered as an absent one to callers that m
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from skillwire import limits
@@ -60,16 +61,9 @@ class Registry:
     serves it.
     """
 
-    def __init__(
-        self,
-        store: PackageStore,
-        clock: Callable[[], float],
-        *,
-        reserved: Collection[str] = (),
-        changed: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, store: PackageStore, clock: Callable[[], float], *, reserved: Collection[str] = ()) -> None:
         self.store = store
-        self.changed = changed
+        self.changed: Callable[[], object] = lambda: None
         self.withdrawn: Callable[[], Awaitable[object]] | None = None
         self._clock = clock
         self._reserved = frozenset(reserved)
@@ -201,15 +195,11 @@ class Registry:
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
         how = await self.store.publish(one, prepared.artifact, change)
-        if how == "conflict":
-            raise _version_exists(one)
-        if how == "closed":
-            raise _package_closed(one)
-        if how == "full":
-            raise _package_full(one)
         if how == "created":
             self.changed()
             return PublishedVersion(one, how, one.follow(package))
+        if how != "repeated":
+            raise _unpublishable(one, how)
         stored = await self.store.version(one.package, skill.version)
         return PublishedVersion(stored or one, how, await self.store.package(one.package) or one.follow(None))
 
@@ -218,12 +208,12 @@ class Registry:
         if package is None:
             return PublishedVersion(one, "checked", one.follow(None))
         if package.state.status in CLOSED or package.renamed_to:
-            raise _package_closed(one)
+            raise _unpublishable(one, "closed")
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
-            raise _version_exists(one)
+            raise _unpublishable(one, "conflict")
         if stored is None and not await self.store.fits(one):
-            raise _package_full(one)
+            raise _unpublishable(one, "full")
         return PublishedVersion(stored or one, "checked", one.follow(package))
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
@@ -336,38 +326,24 @@ class Registry:
         self, principal: Principal, namespace: str, after: str, limit: int
     ) -> tuple[list[Package], str | None]:
         """Return a page of the packages that ``principal`` may know of, and behind which name the next one begins."""
-        begin = PackageName(namespace, after)
-        shown = bool(principal.grants)
 
-        def read(last: PackageName, rows: int) -> Awaitable[Sequence[Package]]:
-            return self.store.packages(namespace, last.name, rows, with_private=shown)
+        def read(last: PackageName, rows: int, *, with_private: bool) -> Awaitable[Sequence[Package]]:
+            return self.store.packages(namespace, last.name, rows, with_private=with_private)
 
-        found, following = await _known(principal, read, begin, limit)
+        found, following = await _known(principal, read, PackageName(namespace, after), limit)
         return found, following and following.name
 
     async def find(
         self, principal: Principal, beginning: str, after: PackageName, limit: int
     ) -> tuple[list[Package], PackageName | None]:
         """Return a page of the packages of all namespaces whose names begin so, as :meth:`packages`."""
-        shown = bool(principal.grants)
-
-        def read(last: PackageName, rows: int) -> Awaitable[Sequence[Package]]:
-            return self.store.find_packages(beginning, last, rows, with_private=shown)
-
-        return await _known(principal, read, after, limit)
+        return await _known(principal, partial(self.store.find_packages, beginning), after, limit)
 
     async def dependents(self, principal: Principal, name: PackageName) -> list[PackageName]:
         """Return the first packages whose latest version requires ``name``, those that ``principal`` may know of."""
-        found: list[PackageName] = []
-        after = PackageName("", "")
-        while len(found) < limits.REGISTRY_PAGE:
-            shown = bool(principal.grants)
-            page = await self.store.dependents(name, after, limits.REGISTRY_PAGE, with_private=shown)
-            found += [one.name for one in page if may_know(principal, one)]
-            if len(page) < limits.REGISTRY_PAGE:
-                break
-            after = page[-1].name
-        return found[: limits.REGISTRY_PAGE]
+        read = partial(self.store.dependents, name)
+        found, _ = await _known(principal, read, PackageName("", ""), limits.REGISTRY_PAGE)
+        return [one.name for one in found]
 
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
         """Return a version, the latest one by default, for download.
@@ -490,7 +466,7 @@ def may_use(principal: Principal, package: Package) -> bool:
 
 async def _known(
     principal: Principal,
-    read: Callable[[PackageName, int], Awaitable[Sequence[Package]]],
+    read: Callable[..., Awaitable[Sequence[Package]]],
     after: PackageName,
     limit: int,
 ) -> tuple[list[Package], PackageName | None]:
@@ -498,7 +474,7 @@ async def _known(
     found: list[Package] = []
     rows = max(limit + 1, int(limits.REGISTRY_PAGE))  # many may be private, and each read costs
     while len(found) <= limit:  # one more tells whether there is another page
-        page = await read(after, rows)
+        page = await read(after, rows, with_private=bool(principal.grants))
         found += [one for one in page if may_know(principal, one)]
         if len(page) < rows:
             break
@@ -530,22 +506,22 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 
 
-def _version_exists(one: PackageVersion) -> ConflictError:
-    fix = "Raise the version: a published one never changes."
-    return ConflictError("VERSION_EXISTS", f"{one.package} {one.version} is published with other bytes", fix=fix)
+_RAISE: Final = "Raise the version: a published one never changes."
+#: Why a version cannot be published: a code, a message, a fix.
+_UNPUBLISHABLE: Final = {
+    "conflict": ("VERSION_EXISTS", "is published with other bytes", _RAISE),
+    "full": ("PACKAGE_CLOSED", "is one more than its package may have", "Publish it under another name."),
+    "closed": ("PACKAGE_CLOSED", "is refused: its package takes no new versions", None),
+}
 
 
-def _package_full(one: PackageVersion) -> ConflictError:
-    fix = "Publish further versions under another name."
-    return ConflictError("PACKAGE_CLOSED", f"{one.package} has as many versions as it may", fix=fix)
+def _unpublishable(one: PackageVersion, why: Literal["conflict", "full", "closed"]) -> ConflictError:
+    code, message, fix = _UNPUBLISHABLE[why]
+    return ConflictError(code, f"{one.package} {one.version} {message}", fix=fix)
 
 
 def _no_namespace(name: str) -> NotFoundError:
     return NotFoundError("NAMESPACE_NOT_FOUND", f"there is no namespace {ascii(name)[:80]}")
-
-
-def _package_closed(one: PackageVersion) -> ConflictError:
-    return ConflictError("PACKAGE_CLOSED", f"{one.package} takes no new versions")
 
 
 def with_version(skill: Skill, version: str) -> Skill:

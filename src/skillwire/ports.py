@@ -51,6 +51,7 @@ from skillwire.model.package import (
 from skillwire.model.ref import Files
 from skillwire.model.search import Explanation, SearchPage, SearchQuery
 from skillwire.model.skill import FileContent, Permissions, Skill
+from skillwire.wire.exchange import Sink
 
 
 class BlobStore(Protocol):
@@ -72,24 +73,8 @@ class BlobStore(Protocol):
         """Return the download of the bytes with this digest, as far as it came."""
 
 
-class Download(Protocol):
+class Download(Sink, Protocol):
     """One artifact that may have been interrupted earlier; trusted only when its digest is the expected one."""
-
-    @property
-    def size(self) -> int:
-        """How many bytes it holds."""
-
-    def begin(self, position: int) -> bool:
-        """Go on at ``position``, forgetting what was behind it; False when it cannot take anything."""
-
-    def append(self, data: bytes | bytearray) -> None:
-        """Take the next bytes."""
-
-    def digest(self) -> str:
-        """Return the digest of what it holds."""
-
-    def discard(self) -> None:
-        """Forget everything."""
 
     def keep(self) -> None:
         """Make it a blob, now that it is whole."""

@@ -62,7 +62,6 @@ def make_execution(
     callable_skill: CallableSkill,
     invocation: Invocation,
     settings: ExecutionSettings,
-    execution_id: str | None = None,
     *,
     trace_id: str | None = None,
 ) -> Execution:
@@ -94,7 +93,7 @@ def make_execution(
     if task is not None and callable_skill.task_title:
         task = _encoder.encode({**msgspec.json.decode(task), "title": fill_title(callable_skill.task_title, inputs)})
     return Execution(
-        execution_id=execution_id or new_execution_id(accepted, is_task=callable_skill.task is not None),
+        execution_id=new_execution_id(accepted, is_task=callable_skill.task is not None),
         skill=skill.name,
         skill_id=callable_skill.skill_id,
         version=skill.version,

@@ -55,7 +55,6 @@ _HEALTH_EXPORT: Final = "health"
 class Runtime:
     """How an action runs: ``def export(args)`` in the file ``entrypoint``. Spec: SKP ``[runtime]``."""
 
-    language: str
     entrypoint: str
     export: str
 
@@ -176,10 +175,10 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
 def _runtime(table: Fields) -> Runtime | None:
     if not table:
         return None
-    language = table.choice("language", ("python",))
+    table.choice("language", ("python",))
     entrypoint = table.checked("entrypoint", check_entrypoint)
     export = table.checked("export", check_export)
-    return Runtime(language or "python", entrypoint, export or "main") if entrypoint else None
+    return Runtime(entrypoint, export or "main") if entrypoint else None
 
 
 def _input(table: Fields) -> Input:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -92,12 +91,9 @@ def public_key_of(certificate: bytes) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def self_signed(
-    agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime, *, days: int = 7, skills: Iterable[str] = ()
-) -> EcdsaIdentity:
-    """Return an identity with a self-signed certificate, which others list as unverified."""
+def self_signed(agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> EcdsaIdentity:
+    """Return an identity with a self-signed certificate for seven days, which others list as unverified."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, agent_id[:COMMON_NAME_LENGTH])])
-    names = [f"{AGENT}{agent_id}", *(f"{SKILL}{skill}" for skill in skills)]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -105,8 +101,8 @@ def self_signed(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now.astimezone(UTC) - timedelta(minutes=5))  # clocks differ
-        .not_valid_after(now.astimezone(UTC) + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(one) for one in names]), False)
+        .not_valid_after(now.astimezone(UTC) + timedelta(days=7))
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"{AGENT}{agent_id}")]), False)
         .sign(key, hashes.SHA256())
     )
     return EcdsaIdentity(key, certificate.public_bytes(Encoding.DER))

@@ -96,11 +96,6 @@ class Span:
 _current: ContextVar[Span | None] = ContextVar("skillwire_span", default=None)
 
 
-def current_span() -> Span:
-    """Return the innermost open span; one of no trace outside of any."""
-    return _current.get() or Span(None)
-
-
 @contextmanager
 def open_span(
     name: str,

@@ -69,7 +69,7 @@ def test_every_field():
         kind="action",
         namespace="example.leads",
         tags=("crm", "leads"),
-        runtime=Runtime("python", "code/main.py", "run"),
+        runtime=Runtime("code/main.py", "run"),
         network=("https://*.example.com", "https://api.example.co.uk:8443"),
         secrets=("EXAMPLE_API_KEY", "GITHUB_TOKEN", "NPM_TOKEN"),
         inputs={"sheet_blob": Input("blob", "Blob id of the sheet"), "env": Input("string", "")},

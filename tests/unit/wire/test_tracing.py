@@ -11,7 +11,7 @@ from tests.support.telemetry import recorded_spans
 
 from skillwire.errors import FetchError
 from skillwire.wire.exchange import HttpRequest, HttpResponse
-from skillwire.wire.tracing import TraceContext, current_span, open_span, read_trace, send_traced
+from skillwire.wire.tracing import TraceContext, open_span, read_trace, send_traced
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -46,10 +46,11 @@ def test_without_opentelemetry_the_callers_trace_goes_on(monkeypatch):
         span.set({"a": 1})
         span.fail("X")
         span.rename("y")
-        assert current_span().traceparent == f"00-{TRACE}-{SPAN}-00"
+        assert span.traceparent == f"00-{TRACE}-{SPAN}-00"
         with open_span("inner", "producer", TraceContext("1" * 32), {}) as inner:
             assert inner.traceparent == f"00-{TRACE}-{SPAN}-00"
-    assert current_span().traceparent is None
+    with open_span("alone", "client", None, {}) as span:
+        assert span.traceparent is None
     with open_span("outer", "server", TraceContext(TRACE), {}) as span:
         assert read_trace(span.traceparent) == TraceContext(TRACE, ANY, is_sampled=True)
 

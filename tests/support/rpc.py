@@ -1,5 +1,7 @@
 """Folders of skills as an endpoint of the Skills Protocol tells them, without a server."""
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
@@ -124,3 +126,22 @@ class Site:
 
     async def blob(self, content="hello", kind="text/plain", owner=ANNA, **more):
         return (await self.runs.blobs.create(owner, CreateBlob(content=content, kind=kind, **more))).blob_id
+
+
+@contextlib.contextmanager
+def held_back(desk):
+    """Hold what is committed back; yields what says that something waits, and what lets it go."""
+    waits, go_on = asyncio.Event(), asyncio.Event()
+    accept = desk.ledger.accept_all
+
+    async def slow(*given, **more):
+        waits.set()
+        await go_on.wait()
+        return await accept(*given, **more)
+
+    desk.ledger.accept_all = slow
+    try:
+        yield waits, go_on
+    finally:
+        go_on.set()
+        del desk.ledger.accept_all

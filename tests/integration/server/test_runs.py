@@ -1,7 +1,6 @@
 """Runs: what is executed by name, for whom, with which blobs; and what becomes of it."""
 
 import asyncio
-import contextlib
 import re
 import time
 from dataclasses import replace
@@ -12,7 +11,7 @@ from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.executions import claim_of
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
-from tests.support.rpc import ANNA, BERT, CODE, ON, Site
+from tests.support.rpc import ANNA, BERT, CODE, ON, Site, held_back
 
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import ConflictError, NotFoundError
@@ -184,25 +183,6 @@ async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
         one.cancel()
     await asyncio.gather(*stalled_ones, return_exceptions=True)
     assert await site.blob(owner="address 192.0.2.1")
-
-
-@contextlib.contextmanager
-def held_back(desk):
-    """Hold what is committed back; yields what says that something waits, and what lets it go."""
-    waits, go_on = asyncio.Event(), asyncio.Event()
-    accept = desk.ledger.accept_all
-
-    async def slow(*given, **more):
-        waits.set()
-        await go_on.wait()
-        return await accept(*given, **more)
-
-    desk.ledger.accept_all = slow
-    try:
-        yield waits, go_on
-    finally:
-        go_on.set()
-        del desk.ledger.accept_all
 
 
 async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_run(site, executor):

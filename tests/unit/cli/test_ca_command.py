@@ -1,6 +1,5 @@
 """``skillwire ca`` and ``skillwire key``: from nothing to a certified agent, and back."""
 
-import json
 import stat
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from skillwire.adapters.files.authority import PASSPHRASE, SHORTEST_PASSPHRASE
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
-from skillwire.cli.main import run
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
@@ -17,25 +15,6 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def told(capsys):
-    """Run ``skillwire ...``; return standard output and standard error."""
-
-    def call(*arguments, status=0):
-        assert run([*arguments]) == status
-        return capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def document(told):
-    def call(*arguments, status=0):
-        return json.loads(told(*arguments, "--json", status=status).out)
-
-    return call
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """``skillwire grant`` and ``grants``: what a skill asks for is said, agreed to, listed, taken back, and rehearsed."""
 
-import json
-
 import pytest
 from tests.support.opened import open_grants, run_blocking
 from tests.support.publishing import write_skill
@@ -9,7 +7,7 @@ from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.loading import LoadJob, load_folders
 from skillwire.cli.completion import complete
-from skillwire.cli.main import cli, run
+from skillwire.cli.main import cli
 from skillwire.model.package import PackageName
 from skillwire.model.packed_skills import unpack_skill
 
@@ -27,23 +25,6 @@ def state(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("LOGNAME", "ann")
     return tmp_path / "home" / "state"
-
-
-@pytest.fixture
-def told(capsys):
-    def call(*arguments, status=0):
-        assert run([*map(str, arguments)]) == status
-        return capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def document(told):
-    def call(*arguments, status=0):
-        return json.loads(told(*arguments, "--json", status=status).out)
-
-    return call
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from tests.support.opened import open_ledger
 from tests.support.tasks import add_task
 
 from skillwire.cli.completion import complete
-from skillwire.cli.main import cli, run
+from skillwire.cli.main import cli
+
+GROUP = ("inbox",)
 
 
 @pytest.fixture(autouse=True)
@@ -17,23 +19,6 @@ def state(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
     monkeypatch.setenv("LOGNAME", "ann")
     return tmp_path / "state"
-
-
-@pytest.fixture
-def told(capsys):
-    def call(*arguments, status=0):
-        assert run(["inbox", *arguments]) == status
-        return capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def document(told):
-    def call(*arguments, status=0):
-        return json.loads(told(*arguments, "--json", status=status).out)
-
-    return call
 
 
 @pytest.fixture

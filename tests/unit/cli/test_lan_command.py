@@ -14,12 +14,13 @@ from skillwire.adapters.files.keys import LanKeys
 from skillwire.cli import lan as lan_command
 from skillwire.cli.lan import change_document, print_event
 from skillwire.cli.lan_view import Screen, change_text, heard, live_picture, picture
-from skillwire.cli.main import run
 from skillwire.cli.output import Styled
 from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia, LanSnapshot
 from skillwire.trust.certificates import read_leaf
 from skillwire.trust.words import words_of
+
+GROUP = ("lan",)
 
 NOW = 1_750_000_000.0
 
@@ -78,15 +79,6 @@ def on(monkeypatch, tmp_path):
         return agent
 
     return put
-
-
-@pytest.fixture
-def told(capsys):
-    def call(*arguments, status=0):
-        assert run(["lan", *arguments]) == status
-        return capsys.readouterr()
-
-    return call
 
 
 def lines_of(lines):

@@ -1,38 +1,19 @@
 """``skillwire token``: a secret is printed once and alone; tokens are listed, replaced, taken back, and rehearsed."""
 
-import json
-
 import pytest
 from tests.support.opened import open_tokens
 
 from skillwire.cli.completion import complete
-from skillwire.cli.main import cli, run
+from skillwire.cli.main import cli
 from skillwire.cli.options import in_words
+
+GROUP = ("token",)
 
 
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
     return tmp_path / "state"
-
-
-@pytest.fixture
-def told(capsys):
-    """Run ``skillwire token ...``; return standard output and standard error."""
-
-    def call(*arguments, status=0):
-        assert run(["token", *arguments]) == status
-        return capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def document(told):
-    def call(*arguments, status=0):
-        return json.loads(told(*arguments, "--json", status=status).out)
-
-    return call
 
 
 def test_the_secret_stands_alone_on_standard_output_and_works(told):

@@ -2,14 +2,13 @@
 
 import asyncio
 import base64
-import contextlib
 
 import pytest
 import structlog
 from msgspec.structs import astuple
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
-from tests.support.rpc import ANNA, BERT, CODE, ON, Site
+from tests.support.rpc import ANNA, BERT, CODE, ON, Site, held_back
 
 from skillwire import limits
 from skillwire.errors import (
@@ -428,25 +427,6 @@ async def test_a_run_is_followed_and_taken_back_by_whom_it_belongs_to_alone(site
     await site.runs.cancel(ANNA, run_id)
     run = await site.runs.follow(ANNA, run_id, 5.0)
     assert (run.status, run.error.type) == ("failed", "cancelled")
-
-
-@contextlib.contextmanager
-def held_back(desk):
-    """Hold what is committed back; yields what says that something waits, and what lets it go."""
-    waits, go_on = asyncio.Event(), asyncio.Event()
-    accept = desk.ledger.accept_all
-
-    async def slow(*given, **more):
-        waits.set()
-        await go_on.wait()
-        return await accept(*given, **more)
-
-    desk.ledger.accept_all = slow
-    try:
-        yield waits, go_on
-    finally:
-        go_on.set()
-        del desk.ledger.accept_all
 
 
 async def test_what_is_cancelled_while_it_is_written_is_accepted_as_everything_else(site, executor):

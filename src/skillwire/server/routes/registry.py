@@ -39,7 +39,7 @@ from skillwire.model.package import Package, PackageName, Proof, Role, State, St
 from skillwire.registry.accounts import ADMIN, Actor, NewToken, Person, require_account
 from skillwire.registry.packages import is_member
 from skillwire.registry.skill_center import unmet_capabilities
-from skillwire.server.account_pages import AccountPages, DeviceLoginRoutes
+from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.downloads import first_day
@@ -47,6 +47,7 @@ from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import READ, Problem, ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
+from skillwire.server.routes.device_login import DeviceLoginRoutes
 from skillwire.server.routes.registry_requests import (
     API,
     ARCHIVES,

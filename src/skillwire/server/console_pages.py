@@ -2,11 +2,8 @@
 
 Each form of a task carries the attempt that it was made for, so it counts only as long as the person has the task.
 
-A live page is a stream of server-sent events that sends the live part of its page when that may differ, a few times a
-second at most. It ends with its reader, with the session, with the server, or after
-:data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page opens another where that makes sense. A repeated heartbeat of
-a LAN skill is no change, so the page of the local network is also sent every few seconds, with the time since each
-skill was heard.
+A live page is sent anew with each change. A repeated heartbeat of a LAN skill is no change, so the page of the local
+network is also sent every few seconds, with the time since each skill was heard.
 
 Trust: everything in a request is untrusted. Wrong keys count against the address like other refused credentials; after
 signing in, a person is only redirected to a page of the console.
@@ -17,14 +14,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
 
 import structlog
-from starlette.types import Receive, Send
 
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
@@ -50,9 +45,9 @@ from skillwire.server.console_request import (
     following_path,
     read_console_request,
 )
+from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import ProblemError
-from skillwire.server.responses import run_while_connected
 from skillwire.server.sessions import Sessions
 from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
@@ -85,7 +80,6 @@ if TYPE_CHECKING:
     Changed = Callable[[int, float], Coroutine[None, None, int]]
     #: Makes a page, with ``part`` its live part, and its status.
     MakePage = Callable[..., Awaitable[tuple[str, int]]]
-
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
@@ -490,84 +484,3 @@ def with_refreshes(changed: Changed, seconds: float = _REFRESH_SECONDS) -> Chang
         return number + int(time.monotonic() // seconds)
 
     return wait
-
-
-#: Seconds until a line shows that a quiet stream lives.
-_HEARTBEAT: Final = 15.0
-#: Between two events.
-_PAUSE: Final = 0.4
-_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-_FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After": "30"}
-_FIELDS: Final = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Vary": "Cookie",
-}
-
-
-class PageStreams:
-    """The open live pages; ``changed`` waits for a change, as ``ExecutionService.changed`` does."""
-
-    def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
-        self._changed = changed
-        self._open: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-
-    def close(self) -> None:
-        """End all, and let no more begin: the server stops."""
-        self._is_closed = True
-        for task in self._open:
-            task.cancel()
-
-    async def serve(
-        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], receive: Receive, send: Send
-    ) -> None:
-        """Send what ``make`` returns whenever something changed, for as long as ``is_good``."""
-        if self._is_closed or len(self._open) >= limits.CONSOLE_STREAMS:
-            fields = encode_fields(_FULL)
-            await send({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": fields})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_FIELDS)})
-        writing = asyncio.create_task(self._write(make, is_good, send))
-        self._open.add(writing)
-        try:
-            await run_while_connected(writing, receive)
-        finally:
-            self._open.discard(writing)
-        if not writing.cancelled():
-            writing.result()
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _write(
-        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], send: Send
-    ) -> None:
-        number, last = -1, ""
-        end = time.monotonic() + limits.CONSOLE_STREAM_SECONDS
-        await send(_part(b"retry: 2000\n\n"))
-        while time.monotonic() < end:
-            now = await self._changed(number, _HEARTBEAT)
-            if not await is_good():
-                await send(_part(_event("ended", "")))
-                return
-            if now == number:
-                await send(_part(b": still here\n\n"))
-                continue
-            number, html = now, await make()
-            if html != last:
-                await send(_part(_event("part", html)))
-                last = html
-            await asyncio.sleep(_PAUSE)
-
-
-def _part(data: bytes) -> dict[str, object]:
-    """Return the message that carries a piece of a stream."""
-    return {"type": "http.response.body", "body": data, "more_body": True}
-
-
-def _event(name: str, html: str) -> bytes:
-    lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(html))
-    return f"event: {name}\n{lines}\n".encode("utf-8", "replace")

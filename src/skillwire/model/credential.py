@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 CredentialKind = Literal["api_key", "oauth2", "custom"]
@@ -54,6 +54,10 @@ class Credential:
     def changed(self, **changes: Any) -> Credential:
         """Return a copy with these fields changed."""
         return replace(self, **changes)
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the fields, with those of ``grant`` in an object of their own."""
+        return asdict(self)
 
     @property
     def field_value(self) -> str:

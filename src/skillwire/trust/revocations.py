@@ -39,7 +39,7 @@ _OCTETS: Final = 0x04
 _UTF8: Final = 0x0C
 _DIGEST_BYTES: Final = 32
 _SHORT: Final = 0x80  # shorter lengths take one byte
-_LONG: Final = 0x82  # those from it on in two more
+_LENGTH_BYTES: Final = 2  # those from it on take one or two more, as few as will do
 
 
 class CertificateId(NamedTuple):
@@ -94,9 +94,11 @@ def decode_holder(entry: x509.RevokedCertificate) -> CertificateHolder | None:
 
 
 def _encode_element(tag: int, content: bytes) -> bytes:
-    if len(content) < _SHORT:
-        return bytes((tag, len(content))) + content
-    return bytes((tag, _LONG)) + len(content).to_bytes(2) + content
+    size = len(content)
+    if size < _SHORT:
+        return bytes((tag, size)) + content
+    width = (size.bit_length() + 7) // 8
+    return bytes((tag, _SHORT + width)) + size.to_bytes(width) + content
 
 
 def _decode_element(tag: int, data: bytes) -> tuple[bytes, bytes]:
@@ -104,10 +106,11 @@ def _decode_element(tag: int, data: bytes) -> tuple[bytes, bytes]:
     if len(data) < 2 or data[0] != tag:  # noqa: PLR2004 - a tag and a length
         raise ValueError("another tag")
     begin, length = 2, data[1]
-    if length == _LONG:
-        begin, length = 4, int.from_bytes(data[2:4])
-    elif length >= _SHORT:
-        raise ValueError("another form of length")
+    if length >= _SHORT:
+        width = length - _SHORT
+        begin, length = 2 + width, int.from_bytes(data[2 : 2 + width])
+        if not 1 <= width <= _LENGTH_BYTES or length < max(_SHORT, 1 << 8 * (width - 1)):
+            raise ValueError("another form of length")
     if len(data) < begin + length:
         raise ValueError("it ends too early")
     return data[begin : begin + length], data[begin + length :]

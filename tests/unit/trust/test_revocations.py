@@ -54,6 +54,19 @@ def test_whose_a_certificate_was_stands_in_an_entry_and_is_read_again(key, agent
     assert decode_holder(entry(None)) is None
 
 
+@pytest.mark.parametrize(("length", "head"), [(1, "3027"), (100, "30818a"), (250, "30820122")])
+def test_lengths_take_as_few_bytes_as_der_wants(length, head):
+    encoded = encode_holder(CertificateHolder(bytes(32), frozenset({"a" * length}))).value
+    assert encoded.hex().startswith(head)
+
+
+def test_a_length_with_more_bytes_than_it_needs_is_refused():
+    content = encode_holder(CertificateHolder(bytes(32), frozenset({"a" * 100}))).value[3:]
+    longer = b"\x30\x82" + len(content).to_bytes(2) + content
+    with pytest.raises(ValueError, match="another form of length"):
+        decode_holder(entry(x509.UnrecognizedExtension(HOLDER, longer)))
+
+
 @given(st.binary(max_size=90), st.integers(0, 90), st.integers(0, 255))
 def test_an_entry_in_another_form_is_refused(noise, place, byte):
     good = bytearray(encode_holder(CertificateHolder(bytes(32), frozenset({"agent-001"}))).value)

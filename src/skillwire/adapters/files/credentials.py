@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -120,7 +119,9 @@ class CredentialStore:
         """Store ``credential`` as its origin's only one; ``in_keyring`` None keeps secrets where they were."""
         with self._changing() as stored:
             was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
-            fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
+            fields = {
+                key: value for key, value in credential.as_fields().items() if value is not None and key != "origin"
+            }
             secrets: dict[str, str] = {"secret": fields.pop("secret")}
             grant = fields.get("grant") or {}
             secrets |= {key: grant[key] for key in _OF_GRANT if grant.get(key)}

@@ -9,13 +9,13 @@ import functools
 import inspect
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class ForkedPython(subprocess.Popen):
             return None
 
     def _wait(self, timeout: float | None) -> int:
-        if self.returncode is None and not select.select([self._status], [], [], timeout)[0]:
+        if self.returncode is None and not connection.wait([self._status], timeout):
             assert timeout is not None
             raise subprocess.TimeoutExpired(self.args, timeout)
         with self._waitpid_lock:

@@ -36,6 +36,11 @@ class Cluster:
         self.url = url
         self.key = folder / "server.key"
         self._stack = stack
+        self._skills, self._configuration = folder / "skills", folder / "server.toml"
+        write_skill(self._skills, "waits", {"skill.toml": _TOML, "code/main.py": _CODE})
+        executions = "[executions]\ngrant_all = true\nlease_seconds = 2\n"
+        limits = "[rate_limit]\nprincipal_per_minute = 60_000\nprincipal_burst = 3_000\n"
+        self._configuration.write_text(executions + limits)
         self.token, self.operator = self.make_tokens(self.url)
         with ThreadPoolExecutor(3) as pool:
             no_workers = [("--workers", "0"), (), ()]  # the first one only accepts executions
@@ -52,13 +57,8 @@ class Cluster:
 
     def command(self) -> list[str]:
         """Return the arguments of a server."""
-        skills = self.folder / "skills"
-        if not skills.exists():
-            write_skill(skills, "waits", {"skill.toml": _TOML, "code/main.py": _CODE})
-        configuration = self.folder / "server.toml"
-        executions = "[executions]\ngrant_all = true\nlease_seconds = 2\n"
-        configuration.write_text(f"{executions}[rate_limit]\nprincipal_per_minute = 60_000\nprincipal_burst = 3_000\n")
-        return [str(skills), "--registry", "--store", self.url, "--config", str(configuration), "--no-access-log"]
+        where = [str(self._skills), "--registry", "--store", self.url]
+        return [*where, "--config", str(self._configuration), "--no-access-log"]
 
     def make_tokens(self, url: str) -> tuple[str, str]:
         """Make the account ``ann`` in a database; return her token and that of an operator."""

@@ -309,7 +309,7 @@ class Climb(Generic[T]):
             pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
             if (pause := min(pause, end - clock())) > 0:
                 yield Sleep(pause)
-        seconds = clock() - started
+        seconds = round(clock() - started, 3)
         if failure is None:
             self._ladder.took(rung.name, seconds)
             outcome = Outcome.FOUND if found else Outcome.NOTHING

@@ -1,4 +1,4 @@
-"""The indexes of a site of thousands of skills, in parts that the next revision reuses.
+"""The indexes of a site of tens of thousands of skills, in parts that the next revision reuses.
 
 To encode and compress the two indexes of 50,000 skills takes 1.5 s, and most changes are of one skill. So the skills,
 sorted by name, are cut into parts of some hundred, and only the parts that have changed are encoded and compressed

@@ -175,8 +175,8 @@ class AccessView:
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
-#: The indexes of so many skills are made in parts.
-_MANY: Final = 2_000
+#: The indexes of so many skills are made in parts. Those of fewer are soon made whole, and then compressed with Brotli.
+_MANY: Final = 20_000
 
 
 class Superseded(NamedTuple):

@@ -28,7 +28,7 @@ OidcProvider({issuer!r}, {{}}).approve(sys.argv[1], visit_callback=True)
 """
 
 
-def start(folder, provider, audience):
+def start(folder, provider, audience, patch=""):
     """Serve two private skills and a restricted one, to whom ``provider`` vouches for."""
     for name, access in (("forecast", "private"), ("billing", "private"), ("staff-guide", "restricted")):
         write_skill(folder / "skills", name, {"skill.toml": f'access = "{access}"\n'})
@@ -50,7 +50,7 @@ scopes = {{ "skill:forecast" = "Read the forecast" }}
 [grants]
 subjects = {{ "alice" = ["billing"] }}
 """)
-    return ServeProcess(folder / "skills", "--config", folder / "server.toml", home=folder / "home")
+    return ServeProcess(folder / "skills", "--config", folder / "server.toml", home=folder / "home", patch=patch)
 
 
 @pytest.fixture(scope="module", params=[JWT_RESOURCE, OPAQUE_RESOURCE], ids=["jwt", "opaque"])
@@ -129,11 +129,10 @@ def test_a_token_that_was_made_up_is_refused(server, oidc_provider):
         assert error["details"]["authorization_url"] == oidc_provider.authorization_endpoint
 
 
-def test_a_token_that_has_ended_is_refused(tmp_path, oidc_provider, audience, bearer, monkeypatch):
+def test_a_token_that_has_ended_is_refused(tmp_path, oidc_provider, audience, bearer):
     """The server's clock is ahead, so that nobody has to wait."""
-    (tmp_path / "sitecustomize.py").write_text("import time\nreal = time.time\ntime.time = lambda: real() + 1000\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with start(tmp_path, oidc_provider, audience) as later:
+    ahead = "import time\nreal = time.time\ntime.time = lambda: real() + 1000"
+    with start(tmp_path, oidc_provider, audience, ahead) as later:
         later.wait_for(lambda ready: ready["skills"] == 1)
         answer = later.get(INDEX, bearer())
         reason = "expired" if audience == JWT_RESOURCE else "inactive"  # who asks the issuer hears nothing more exact

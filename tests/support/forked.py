@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,14 @@ from tests.support import fork_server
 from tests.support.eventually import PATIENCE
 
 PROGRAM = str(Path(sys.executable).with_name("skillwire"))
+
+
+def _settings_of_python(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+#: What an interpreter reads when it starts, which has happened before a fork.
+_OF_PYTHON = _settings_of_python(os.environ)
 
 
 def can_fork(command: Sequence[object]) -> bool:
@@ -42,6 +50,7 @@ class ForkedPython(subprocess.Popen):
     def _execute_child(self, *values: Any) -> None:
         given = inspect.signature(subprocess.Popen._execute_child).bind(self, *values).arguments  # type: ignore[attr-defined]  # the one method that starts the process
         assert can_fork(given["args"])
+        assert _settings_of_python(given["env"] or os.environ) == _OF_PYTHON, "a new interpreter would obey these"
         program, *arguments = map(str, given["args"])
         if program == PROGRAM:
             arguments = ["-m", "skillwire", *arguments]

@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
 from http.client import HTTPConnection
+from multiprocessing import connection
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -110,7 +110,7 @@ class ServeProcess:
         )
         self._ended = None
         assert self.process.stdout
-        ready, *_ = select.select([self.process.stdout], [], [], PATIENCE)
+        ready = connection.wait([self.process.stdout.fileno()], PATIENCE)
         line = self.process.stdout.readline() if ready else b""
         assert line.endswith(b"}\n"), self.end()
         self.announcement = json.loads(line)

@@ -50,7 +50,8 @@ class ForkedPython(subprocess.Popen):
     def _execute_child(self, *values: Any) -> None:
         given = inspect.signature(subprocess.Popen._execute_child).bind(self, *values).arguments  # type: ignore[attr-defined]  # the one method that starts the process
         assert can_fork(given["args"])
-        assert _settings_of_python(given["env"] or os.environ) == _OF_PYTHON, "a new interpreter would obey these"
+        wanted = _settings_of_python(given["env"] or os.environ)
+        assert wanted.items() <= _OF_PYTHON.items(), f"a new interpreter would obey {wanted}"
         program, *arguments = map(str, given["args"])
         if program == PROGRAM:
             arguments = ["-m", "skillwire", *arguments]

@@ -194,8 +194,8 @@ class Application(Starlette):
         if self.dht is not None:
             self.dht.start()
         await self.services.executions.resume()
-        if self.services.count is not None:
-            self._repeat("servers", self.services.count, _COUNT_SECONDS)
+        if self.services.count_servers is not None:
+            self._repeat("servers", self.services.count_servers, _COUNT_SECONDS)
         if (packages := self.services.packages) is None:
             return
         self._repeat("registry", packages.tidy, _TIDY_SECONDS)
@@ -458,7 +458,7 @@ def make_components(
         skills=SkillListCache(served),
         ungranted=partial(ungranted_skills, stores),
         resign=stores.resign,
-        count=stores.count_servers if stores.is_shared else None,
+        count_servers=stores.count_servers if stores.is_shared else None,
         readiness=ReadinessCheck(
             stores.database,
             time.monotonic,

@@ -90,7 +90,7 @@ class RegistryComponents:
 class Components:
     """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision.
 
-    ``count`` counts the servers of a shared database, and ``resign`` leaves what this one does for all to another one.
+    ``count_servers`` counts those of a shared database, and ``resign`` leaves what this one does for all to another.
     ``packages`` is None for a server that publishes folders alone.
     """
 
@@ -105,7 +105,7 @@ class Components:
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
     readiness: ReadinessCheck
     resign: Callable[[], Awaitable[object]]
-    count: Callable[[], Awaitable[object]] | None = None
+    count_servers: Callable[[], Awaitable[object]] | None = None
     packages: RegistryComponents | None = None
 
     @property

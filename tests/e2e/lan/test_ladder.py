@@ -80,8 +80,10 @@ def test_the_page_is_what_happens_when_sources_die_one_after_the_other(place, ce
 
     follow("all sources work")
     provider.process.kill()
+    provider.process.wait(PATIENCE)
     follow("the provider has crashed")
     center.process.kill()
+    center.process.wait(PATIENCE)
     follow("the SkillCenter has crashed, too")
     for file in (home / "cache").rglob("*"):
         if file.is_file():

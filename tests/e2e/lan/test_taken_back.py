@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.loopback_lan import own_lan
 
@@ -115,6 +115,7 @@ def test_a_skill_center_ca_is_taken_back_while_agents_run_and_they_are_certified
 
     place.certify("agent-001")  # the same key
     first.process.kill()
+    first.process.wait(PATIENCE)  # which holds its name until it has ended
     place.start("agent-001", "skill-a")
     until(lambda: verified(registry) == {"skill-a": True, "skill-b": True}, "who was certified anew is not verified")
     anew = place.start("late", roots=[str(place.folder / "authority" / "root.pem")],

@@ -206,6 +206,7 @@ def command(
             raise UsageError("USAGE", message, fix="Leave it out.")
         with open_client(output, progress=progress) as client:
             execution, more = _call_lan(output, progress, client, capability, call, use_unverified=use_unverified)
+            more["rungs"] = client.rungs
     else:
         with open_client(output, references=[reference], token=token, progress=progress) as client:
             limit = TimeLimit(timeout)
@@ -213,6 +214,7 @@ def command(
                 skill = client.show(reference, timeout=timeout)
                 parameters, media_type = _accepted_inputs(skill)
             call = call._replace(arguments={**arguments, "timeout": limit.left()})
+            more["rungs"] = client.rungs
             execution = Call(output, progress, skill, call).make(parameters, media_type)
     if execution is None:
         return

@@ -194,11 +194,11 @@ class CalledProvider(TypedDict):
     skill: Annotated[LanSkillObject | None, "The skill that responded; null if no agent announces it"]
     origin: Annotated[str, "URL of its publisher"]
     passed_over: Annotated[list[SkippedProviderObject], "Skipped providers"]
-    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class CallDocument(ExecutionObject):
     schema: Annotated[Literal["skillwire/call/1"], "A completed call, or an accepted one with --no-wait"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
     lan: NotRequired[Annotated[CalledProvider, "For lan: calls: the provider"]]
 
 

@@ -97,7 +97,7 @@ def lan_object(skill: LanSkill) -> LanSkillObject:
 
 
 def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:
-    """Return the provider of a call by capability, the skipped ones, and the rungs, for ``--json``."""
+    """Return the provider of a call by capability, and the skipped ones, for ``--json``."""
     return {
         "skill": None if ref.lan is None else lan_object(ref.lan),
         "origin": ref.origin,
@@ -110,7 +110,6 @@ def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:
             }
             for one in providers.passed
         ],
-        "rungs": providers.climb.traces,
     }
 
 

@@ -450,7 +450,7 @@ class LanFlows:
         enough = one_provider(self.settings.discovery, use_unverified=may_be)
         rungs = self.rungs(Query(capabilities=(capability,), name=capability), enough)
         climb = self.ladder.climb("", rungs, limit.seconds)
-        return Providers(capability, climb, use_unverified=may_be, limit=limit)
+        return Providers(capability, climb, use_unverified=may_be, limit=limit, on_climb=self._context.on_climb)
 
     def request_scene(
         self, scene: str, capabilities: Names, *, join: bool, use_unverified: bool | None

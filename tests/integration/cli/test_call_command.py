@@ -123,6 +123,7 @@ def test_json_says_everything(call):
     assert code == 0
     assert (document["schema"], document["status"], document["output"]["days"]) == ("skillwire/call/1", "completed", 3)
     assert document["execution_id"].startswith("exec-forecast-")
+    assert [(one["name"], one["outcome"]) for one in document["rungs"]] == [("named", "found")]
 
 
 def test_json_and_a_dash_reads_json_and_prints_json(call, monkeypatch, provider):
@@ -394,6 +395,7 @@ def test_inputs_of_standard_input_are_there_for_the_next(servers, capsys, monkey
     assert set(map(str, servers.bodies)) == {"{'city': 'Bern'}"}
     assert document["output"] == {"high": 29}
     assert document["lan"]["skill"]["endpoint"] == "192.168.1.2:8000"
+    assert (document["rungs"][0]["name"], document["rungs"][0]["outcome"]) == ("lan", "found")
     ((passed),) = document["lan"]["passed_over"]
     assert (passed["code"], passed["skill"]["endpoint"]) == ("CONNECT_FAILED", "192.168.1.1:8000")
 

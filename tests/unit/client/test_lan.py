@@ -55,6 +55,7 @@ class TestWhoIsCalled:
         network.serves(SECOND, done(2))
         execution = network.call()
         assert (execution.output, execution.reference) == ({"from": 2}, "http://192.168.1.2:8000/forecast.json")
+        assert str(network.client.rungs[0]).startswith("lan (found")
         ((code, message),) = network.notes
         assert code == "CONNECT_FAILED"
         assert message.startswith("forecast of agent-1 at 192.168.1.1:8000 was passed over: ")

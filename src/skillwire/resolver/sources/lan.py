@@ -32,11 +32,11 @@ from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.sources import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.ladder import Climb, Query
+    from skillwire.resolver.ladder import Climb, Query, RungTrace
     from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow, TimeLimit
 
@@ -169,6 +169,7 @@ class Providers:
         climb: finds them.
         use_unverified: use skills without a certified key.
         limit: for all of them together.
+        on_climb: called with the rungs that were tried for a provider.
     """
 
     def __init__(
@@ -178,10 +179,11 @@ class Providers:
         *,
         use_unverified: bool,
         limit: TimeLimit,
+        on_climb: Callable[[Sequence[RungTrace]], object],
     ) -> None:
         self.capability, self.climb = capability, climb
         self.passed: list[SkippedProvider] = []
-        self.limit, self._use_unverified = limit, use_unverified
+        self.limit, self._use_unverified, self._on_climb = limit, use_unverified, on_climb
         self._waiting: list[SkillRef] = []
         self._seen: set[tuple[str, str]] = set()
 
@@ -195,7 +197,10 @@ class Providers:
         """
         while not self._waiting:
             passed = len(self.passed)
-            found = yield from self.climb.next()
+            try:
+                found = yield from self.climb.next()
+            finally:
+                self._on_climb(self.climb.traces)
             if not found:
                 message = f"no skill offers {self.capability}, or has this name"
                 raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")

@@ -45,7 +45,7 @@ KILLS: Final = 1_000
 PUBLISHERS: Final = 3
 AT_ONCE: Final = 4
 PACKAGES: Final = 40
-OWNER: Final = Actor("team", frozenset({"publish", "admin"}))
+OWNER: Final = Actor("team", frozenset({"publish", "admin"}), roles={"team": "owner"})
 LARGE: Final = random.Random(7).randbytes(limits.REGISTRY_ROW_BYTES + 1)  # noqa: S311  # nothing secret
 
 
@@ -69,6 +69,7 @@ async def publish(folder: Path, report: Reporter) -> None:
     """Publish for ever; report each version once it is acknowledged."""
     store = open_store(folder)
     registry = Registry(store, time.time)
+    right = await registry.check_publication(OWNER, "team")
 
     async def repeat() -> None:
         while True:
@@ -76,7 +77,7 @@ async def publish(folder: Path, report: Reporter) -> None:
             name, version = f"skill-{number}", f"1.{random.randint(0, 400)}.0"  # noqa: S311  # same
             skill = make_skill(name, version, random.randint(0, 1), is_large=number == 0)  # noqa: S311  # same
             with suppress(ConflictError):  # another one published it with other bytes
-                made = await registry.publish(OWNER, skill, skill.skill.artifact.digest)
+                made = await registry.publish(right, skill, skill.skill.artifact.digest)
                 report(made.how, name, version, skill.skill.artifact.digest)
 
     await asyncio.gather(*[repeat() for _ in range(AT_ONCE)])

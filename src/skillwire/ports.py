@@ -41,11 +41,10 @@ from skillwire.model.package import (
     Package,
     PackageName,
     PackageVersion,
-    Published,
     Rights,
     Role,
-    Standing,
     State,
+    StoredVersion,
     Upload,
 )
 from skillwire.model.ref import Files
@@ -206,16 +205,13 @@ class PackageStore(Protocol):
     async def members(self, namespace: str) -> Mapping[str, Role]:
         """Return account → role, by account."""
 
-    async def standing(self, account: str, name: PackageName) -> Standing:
-        """Return what decides whether an account may publish a package, whose namespace may have been renamed."""
-
     async def named(self, account: str) -> int:
         """Return how many names of namespaces an account has taken; none of them is ever free again."""
 
     async def roles(self, account: str) -> Mapping[str, Role]:
         """Return namespace → role of an account."""
 
-    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
+    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         """Store a version and its artifact, all or nothing; its package is made with the first one.
 
         ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes

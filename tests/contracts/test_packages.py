@@ -27,9 +27,9 @@ from skillwire.model.package import (
     Proof,
     Rights,
     Role,
-    Standing,
     State,
     Status,
+    StoredVersion,
 )
 from skillwire.model.packed_skills import unpack_skill
 from skillwire.registry.audit import verify_entries
@@ -57,22 +57,10 @@ def make_version(version="1.0.0", content=b"one", name="notes", at=2.0, **more):
 
 
 def publish(store, version="1.0.0", content=b"one", **more):
-    return store.publish(make_version(version, content, **more), content, change("version.publish"))
+    return store.publish(make_version(version, content, **more), content, change("version.publish")).how
 
 
-class TestStanding:
-    def test_one_read_has_what_decides_on_a_publication(self, store):
-        store.add_namespace(Namespace("acme", 1.0), "ann", change())
-        publish(store)
-        package, absent = store.package(NOTES), NOTES._replace(name="other")
-        for old in (False, True):
-            found = store.namespace("apex" if old else "acme")
-            here = package._replace(name=NOTES._replace(namespace=found.name))
-            assert store.standing("ann", NOTES) == Standing(found, Role.OWNER, here)
-            assert store.standing("bob", absent) == Standing(found)
-            store.rename_namespace("acme", "apex", change())
-        assert store.standing("ann", PackageName("none", "notes")) == Standing(None)
-
+class TestRights:
     def test_one_read_has_what_an_account_may_read(self, store):
         store.add_account(Account("ann", 1.0), change())
         store.add_namespace(Namespace("acme", 1.0), "ann", change())
@@ -174,8 +162,10 @@ class TestNamespaces:
 class TestVersions:
     def test_what_was_published_is_found_as_it_was(self, store):
         version = make_version(scenes=("auth",), capabilities=("ocr",))
-        assert store.publish(version, b"one", change()) == "created"
-        assert store.package(NOTES) == Package(NOTES, 1.0, Access.PUBLIC, State(), "1.0.0")
+        package = Package(NOTES, 2.0, Access.PUBLIC, State(), "1.0.0")
+        assert store.publish(version, b"one", change()) == StoredVersion("created", package, store.revision())
+        assert store.publish(version, b"one", change()) == StoredVersion("repeated", package)
+        assert store.package(NOTES) == package
         assert store.version(NOTES, "1.0.0") == version
         assert store.versions(NOTES) == store.by_artifact(Digest.of(b"one"), 9) == [version]
         assert store.artifact(Digest.of(b"one")) == b"one"

@@ -18,9 +18,9 @@ from skillwire.model.package import (
     Proof,
     Rights,
     Role,
-    Standing,
     State,
     Status,
+    StoredVersion,
     latest_version,
     move_skill,
     version_order,
@@ -152,21 +152,22 @@ class MemoryPackages:
 
     async def publish(self, version, artifact, change):
         name, skill = version.package, version.skill
-        package = self._packages.get(name) or Package(name, change.at, skill.access)
+        package = self._packages.get(name) or Package(name, version.published, skill.access)
         is_renamed = name.namespace in self._namespaces and self._namespaces[name.namespace].renamed_to
         if package.state.status in CLOSED or package.renamed_to or is_renamed:
-            return "closed"
+            return StoredVersion("closed")
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
-            return "repeated" if same.skill.artifact.digest == skill.artifact.digest else "conflict"
+            is_same = same.skill.artifact.digest == skill.artifact.digest
+            return StoredVersion("repeated", package) if is_same else StoredVersion("conflict")
         if not await self.fits(version):
-            return "full"
+            return StoredVersion("full")
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
         self._put(package._replace(access=narrowest_access(package.access, skill.access)))
         self._own_name(name)
         self._record(change)
-        return "created"
+        return StoredVersion("created", self._packages[name], self._changed[name])
 
     async def fits(self, version):
         others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())
@@ -226,16 +227,6 @@ class MemoryPackages:
     async def rights(self, account):
         readable = sorted(name for name, who in self._readers if who == account)
         return Rights(self._accounts.get(account), await self.roles(account), readable)
-
-    async def standing(self, account, name):
-        found = self._namespaces.get(name.namespace)
-        if found is not None and found.renamed_to:
-            found = self._namespaces[found.renamed_to]
-        if found is None:
-            return Standing(None)
-        return Standing(
-            found, self._roles.get((found.name, account)), self._packages.get(name._replace(namespace=found.name))
-        )
 
     async def named(self, account):
         actions = {"namespace.create", "namespace.rename"}

@@ -52,7 +52,7 @@ async def fill(store: str, packages: int) -> None:
         prepared = prepare_files(name, files, "team")
         assert not hasattr(prepared, "access"), prepared
         version = PackageVersion(prepared.skill, 2.0, "ops", Digest.of(text))
-        assert await catalog.publish(version, text, _CHANGE) == "created"
+        assert (await catalog.publish(version, text, _CHANGE)).how == "created"
 
     for start in range(0, packages, 500):
         await asyncio.gather(*map(publish, range(start, min(start + 500, packages))))

@@ -110,7 +110,8 @@ _ADDRESSED: Final = (
 )
 #: Other bytes become a character that is neither a letter nor a space.
 _ASCII: Final = bytes([*range(128), *b"\x1a" * 128])
-#: The characters of the literals, as capitals too, in lower case; in random bytes every fourth is one.
+#: The characters of the literals, as capitals too, in lower case; in random bytes every fourth is one. A text that is
+#: reduced to them keeps each literal, and may gain some.
 _LITERAL: Final = "".join({character for _, _, groups, _ in _PATTERNS for one in groups for character in "".join(one)})
 _LOWERED: Final = bytes(range(256)).lower()
 _OTHERS: Final = bytes(set(range(256)).difference((_LITERAL + _LITERAL.upper()).encode()))
@@ -128,11 +129,14 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
         parts = [(0, data[: limits.MIB]), (data.count(b"\n", 0, -limits.MIB), data[-limits.MIB :])]
     for lines, part in parts:
         try:
-            text, likely = part.decode(), None
+            text = part.decode()
         except UnicodeDecodeError:  # all patterns are ASCII, and text of one byte a character is searched fastest
-            text, likely = part.translate(_ASCII).decode(), part.translate(_LOWERED, _OTHERS).decode()
+            likely = part.translate(_LOWERED, _OTHERS).decode()
+            if not path.lower().endswith(".md") and not any(_occur(groups, likely) for _, _, groups, _ in _PATTERNS):
+                continue
+            text = part.translate(_ASCII).decode()
         text = text.replace("\0", "")
-        for code, message, found in _matches(path, text, likely):
+        for code, message, found in _matches(path, text):
             place = place_of_range(text, *found.span(), source)
             yield Danger(code, message, place._replace(line=(place.line or 1) + lines), found[0])
     if is_cut:
@@ -140,14 +144,11 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
         yield Danger("FILE_UNSEARCHED", message, SourceLocation(source), "")
 
 
-def _matches(path: str, text: str, likely: str | None) -> Iterator[tuple[str, str, re.Match[str]]]:
-    """Yield the rule, the message and the match of each danger in the text of a file.
-
-    ``likely`` is a shorter text with every literal that is in the text in lower case, and maybe others.
-    """
+def _matches(path: str, text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
+    """Yield the rule, the message and the match of each danger in the text of a file."""
     lowered = text.lower()
     for number, (code, message, groups, _) in enumerate(_PATTERNS):
-        if _occur(groups, lowered if likely is None else likely) and (likely is None or _occur(groups, lowered)):
+        if _occur(groups, lowered):
             for found in islice(_compiled(number).finditer(text), MOST):
                 yield code, message, found
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
@@ -38,7 +39,7 @@ class Principal(NamedTuple):
 
     A grant is a skill's name; of a registry's packages it is ``namespace/name``, or ``namespace/*`` for all of one.
     ``identity`` distinguishes callers with equal names, such as two tokens of one name. ``account`` is the registry's,
-    and ``is_operator`` whether it acts as one there.
+    ``is_operator`` whether it acts as one there, and ``roles`` are its own by namespace.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Principal(NamedTuple):
     identity: str = ""
     account: str = ""
     is_operator: bool = False
+    roles: Mapping[str, str] = {}
 
     def has(self, skill: str, publisher: str) -> bool:
         """Whether the skill of this name and publisher is granted."""

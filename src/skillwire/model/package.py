@@ -167,14 +167,6 @@ class Rights(NamedTuple):
     readable: Sequence[PackageName] = ()
 
 
-class Standing(NamedTuple):
-    """What decides on a publication: a namespace under its present name, an account's role in it, and a package."""
-
-    namespace: Namespace | None
-    role: Role | None = None
-    package: Package | None = None
-
-
 class Change(NamedTuple):
     """A change as its audit entry tells it: who did what to what, from where, in which request."""
 
@@ -262,7 +254,12 @@ class AnnouncedFile(NamedTuple):
     ends: float
 
 
-Published = Literal["created", "repeated", "conflict", "closed", "full"]
+class StoredVersion(NamedTuple):
+    """How storing a version ended, its package then if it is there now, and the number of the change."""
+
+    how: Literal["created", "repeated", "conflict", "closed", "full"]
+    package: Package | None = None
+    change: int = 0
 
 
 def version_order(version: str) -> tuple[Any, ...]:

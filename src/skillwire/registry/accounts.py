@@ -17,7 +17,7 @@ from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageErro
 from skillwire.model.package import Account, Change, is_account, is_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from skillwire.model.access import Principal, Token
     from skillwire.ports import PackageStore
@@ -42,7 +42,7 @@ _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES
 
 
 class Actor(NamedTuple):
-    """An authenticated account, what its token allows, and where the request came from."""
+    """An authenticated account, its roles by namespace, what its token allows, and where the request came from."""
 
     account: str
     scopes: frozenset[str] = frozenset()
@@ -50,6 +50,7 @@ class Actor(NamedTuple):
     address: str = ""
     request_id: str = ""
     token_id: str = ""
+    roles: Mapping[str, str] = {}
 
     def allows(self, scope: str, namespace: str) -> bool:
         """Whether the token allows ``scope`` in ``namespace``."""
@@ -71,8 +72,8 @@ def actor_for(principal: Principal | None, address: str = "", request_id: str = 
     """Return a caller, authorized, as one who may change things; without an account it may change nothing."""
     if principal is None or not principal.account:
         return Actor("", address=address, request_id=request_id)
-    account, scopes, is_operator = principal.account, principal.scopes, principal.is_operator
-    return Actor(account, scopes, is_operator, address, request_id, principal.identity)
+    _, _, scopes, identity, account, is_operator, roles = principal
+    return Actor(account, scopes, is_operator, address, request_id, identity, roles)
 
 
 def require_account(actor: Actor) -> None:

@@ -22,7 +22,6 @@ from skillwire.model.package import (
     PackageVersion,
     Proof,
     Role,
-    Standing,
     State,
     Status,
     is_account,
@@ -43,8 +42,16 @@ if TYPE_CHECKING:
 _REASON_LENGTH: Final = 500
 
 
+class PublishRight(NamedTuple):
+    """That an actor may publish in a namespace, whose name is the present one; a new one is made by publishing."""
+
+    actor: Actor
+    namespace: str
+    is_new: bool
+
+
 class PublishedVersion(NamedTuple):
-    """What a publication came to, and its package then.
+    """What a publication came to, its package then, and the number of the change.
 
     ``repeated`` when the same bytes were there before, ``checked`` for a dry run.
     """
@@ -52,6 +59,7 @@ class PublishedVersion(NamedTuple):
     version: PackageVersion
     how: Literal["created", "repeated", "checked"]
     package: Package
+    change: int = 0
 
 
 class Registry:
@@ -151,60 +159,62 @@ class Registry:
 
     # --- publishing --------------------------------------------------------------------------------------
 
-    async def check_publication(self, actor: Actor, namespace: str) -> str:
-        """Check, before its bytes are read, that the actor may publish there; return the namespace's present name.
+    async def check_publication(self, actor: Actor, namespace: str) -> PublishRight:
+        """Return the right to publish there, before the bytes are read.
 
         Raises TrustError, NotFoundError, ConflictError (``NAMESPACE_TAKEN``).
         """
-        found = (await self._check_publication(actor, PackageName(namespace, ""))).namespace
-        return found.name if found else namespace
-
-    async def _check_publication(self, actor: Actor, name: PackageName) -> Standing:
-        namespace = name.namespace
-        is_own = namespace == actor.account and is_namespace(namespace)
-        standing = await self._standing(actor, name)
-        if standing.namespace is not None or not is_own:
-            self._check_role(actor, Role.PUBLISHER, namespace, standing, scope=PUBLISH)
-        else:
-            self._allow(actor, PUBLISH, namespace)
-            if namespace in self._reserved:
-                raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
-        return standing
+        try:
+            present = await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
+            return PublishRight(actor, present, is_new=False)
+        except NotFoundError:
+            if namespace != actor.account or not is_namespace(namespace):
+                raise
+        self._allow(actor, PUBLISH, namespace)
+        if namespace in self._reserved:
+            raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
+        return PublishRight(actor, namespace, is_new=True)
 
     async def publish(
-        self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
+        self,
+        right: PublishRight,
+        prepared: PreparedSkill,
+        uploaded: Digest,
+        *,
+        version: str = "",
+        dry_run: bool = False,
     ) -> PublishedVersion:
         """Publish a skill in the namespace that it was prepared for; ``version`` stands above the folder's own.
 
         A dry run stores nothing. Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError, TrustError,
         NotFoundError.
         """
-        skill = with_version(prepared.skill, version)
-        namespace = skill.publisher
+        skill, actor = with_version(prepared.skill, version), right.actor
+        if skill.publisher != right.namespace:
+            raise ValueError(f"{skill.publisher} is not the namespace {right.namespace}")
         _check_identifiers(skill)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
-        present, _, package = await self._check_publication(actor, one.package)
-        if present is not None and present.name != namespace:
-            raise ConflictError("PACKAGE_CLOSED", f"the namespace {namespace} was renamed to {present.name}")
         if dry_run:
-            return await self._foresee(one, package)
-        if present is None:
+            return await self._foresee(one)
+        if right.is_new:
             with suppress(ConflictError):  # another publication made it meanwhile, and decides below who may publish
-                await self._make_namespace(actor, namespace)
-            await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
+                await self._make_namespace(actor, right.namespace)
+            member = actor._replace(roles=await self.store.roles(actor.account))
+            await self.require(member, Role.PUBLISHER, right.namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
-        how = await self.store.publish(one, prepared.artifact, change)
+        how, package, number = await self.store.publish(one, prepared.artifact, change)
         if how == "created":
             self.changed()
-            return PublishedVersion(one, how, one.follow(package))
-        if how != "repeated":
+        elif how == "repeated":
+            one = await self.store.version(one.package, one.version) or one
+        else:
             raise _unpublishable(one, how)
-        stored = await self.store.version(one.package, skill.version)
-        return PublishedVersion(stored or one, how, await self.store.package(one.package) or one.follow(None))
+        return PublishedVersion(one, how, package or one.follow(None), number)
 
-    async def _foresee(self, one: PackageVersion, package: Package | None) -> PublishedVersion:
+    async def _foresee(self, one: PackageVersion) -> PublishedVersion:
         """Return what publishing ``one`` would come to now. Raises ConflictError."""
+        package = await self.store.package(one.package)
         if package is None:
             return PublishedVersion(one, "checked", one.follow(None))
         if package.state.status in CLOSED or package.renamed_to:
@@ -412,7 +422,7 @@ class Registry:
             *(str(name) for name in shared if actor.allows(READ, name.namespace)),
         ]
         granted = principal.grants.union([EVERY_SKILL] if is_operator else grants)
-        return principal._replace(grants=granted, is_operator=is_operator)
+        return principal._replace(grants=granted, is_operator=is_operator, roles=roles)
 
     def _qualified(self, grants: Collection[str]) -> frozenset[str]:
         """Return grants in which each bare name opens a skill of the folders: a namespace may have it, too."""
@@ -424,19 +434,11 @@ class Registry:
 
         Raises TrustError, NotFoundError (``NAMESPACE_NOT_FOUND``).
         """
-        standing = await self._standing(actor, PackageName(namespace, ""))
-        return self._check_role(actor, role, namespace, standing, scope=scope)
-
-    async def _standing(self, actor: Actor, name: PackageName) -> Standing:
         require_account(actor)
-        return await self.store.standing(actor.account, name) if is_namespace(name.namespace) else Standing(None)
-
-    def _check_role(self, actor: Actor, role: Role, asked: str, standing: Standing, *, scope: str) -> str:
-        if standing.namespace is None:
-            raise _no_namespace(asked)
-        name, own = standing.namespace.name, standing.role
+        name = namespace if namespace in actor.roles else (await self.namespace(namespace)).name
         self._allow(actor, scope, name)
-        if not actor.is_operator and (own is None or not own.includes(role)):
+        own = actor.roles.get(name)
+        if not actor.is_operator and (own is None or not Role(own).includes(role)):
             message = f"{actor.account} needs the role {role} in {name}"
             raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})
         return name

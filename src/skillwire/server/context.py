@@ -106,6 +106,7 @@ class RequestContext:
 
     __slots__ = (
         "_services",
+        "change",
         "ids",
         "label",
         "parameters",
@@ -129,6 +130,7 @@ class RequestContext:
         self.label: RouteLabel = "none"
         self.route = ""  # the pattern of the path, once a row has taken it
         self.parameters: Mapping[str, str] = {}
+        self.change = 0  # the number of the one that the request made, where its handler knows it
         self._services = services
 
     @property
@@ -250,7 +252,10 @@ class RequestContext:
         """Have the response name the last change, for later requests of this client at any server."""
         with suppress(StorageError):  # the change stands
             if (registry := self._services.registry) is not None:
-                fields = {**self.caller.fields, "Skillwire-Revision": str(await registry.store.revision())}
+                fields = {
+                    **self.caller.fields,
+                    "Skillwire-Revision": str(self.change or await registry.store.revision()),
+                }
                 self.send.caller = self.caller._replace(fields=fields)
 
     def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:

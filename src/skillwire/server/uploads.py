@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.ports import AnnouncedFileStore, UploadStore
-    from skillwire.registry.accounts import Actor
-    from skillwire.registry.packages import PublishedVersion, Registry
+    from skillwire.registry.packages import PublishedVersion, PublishRight, Registry
     from skillwire.server.request_bodies import SpooledBody
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
@@ -100,7 +99,7 @@ class Publications:
 
     async def publish(
         self,
-        actor: Actor,
+        right: PublishRight,
         read: Callable[[], PreparedSkill],
         uploaded: Digest,
         *,
@@ -109,7 +108,7 @@ class Publications:
     ) -> PublishedVersion:
         """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
         prepared = await self.read(read)
-        return await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
+        return await self.registry.publish(right, prepared, uploaded, version=version, dry_run=dry_run)
 
 
 class UploadedFiles:

@@ -83,7 +83,7 @@ def test_large_artifacts_move_between_rows_and_the_bucket(store, postgres_url):
     version = PackageVersion(skill._replace(version="1.0.0", artifact=artifact), 2.0, "ann", artifact.digest)
     rows, both = SqlPackages(database), SqlPackages(database, store)
     try:
-        assert run_blocking(rows.publish(version, content, CHANGE)) == "created"
+        assert run_blocking(rows.publish(version, content, CHANGE)).how == "created"
         assert run_blocking(both.artifact(artifact.digest)) == content
         assert run_blocking(both.move_artifacts(to_rows=False)) == 1
         assert (run_blocking(rows.artifact(artifact.digest)), store.read(artifact.digest)) == (None, content)

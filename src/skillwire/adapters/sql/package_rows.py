@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 ACCOUNT: Final = "name, created, is_operator, issuer, subject"
 NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
 PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
-OF_PACKAGES, OF_NAMESPACES = (
-    ", ".join(f"{table}.{column}" for column in columns.split(", "))
-    for table, columns in (("packages", PACKAGE), ("namespaces", NAMESPACE))
-)
+OF_PACKAGES: Final = ", ".join(f"packages.{column}" for column in PACKAGE.split(", "))
 VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
 #: The columns of an audit entry.
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"

@@ -18,7 +18,6 @@ from skillwire.adapters.sql.package_rows import (
     ENTRY,
     LAST_ENTRY,
     NAMESPACE,
-    OF_NAMESPACES,
     OF_PACKAGES,
     PACKAGE,
     VERSION,
@@ -49,9 +48,9 @@ from skillwire.model.package import (
     PackageVersion,
     Rights,
     Role,
-    Standing,
     State,
     Status,
+    StoredVersion,
     latest_version,
     move_skill,
     version_order,
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from skillwire.adapters.sql.connection import Connection, Database
-    from skillwire.model.package import Published
 
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
@@ -79,8 +77,6 @@ _LOOKED_UP: Final = {
     True: "packages WHERE",
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
 }
-#: Where the columns of a namespace end that stand behind one other.
-_NAMESPACE_END: Final = 7
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
@@ -217,27 +213,11 @@ class SqlPackages(Store):
         return {namespace: Role(role) for namespace, role in await connection.rows(query, (account,))}
 
     @reads
-    async def standing(self, connection: Connection, account: str, name: PackageName) -> Standing:
-        present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
-        query = (
-            f"SELECT role, {OF_NAMESPACES}, {OF_PACKAGES} FROM namespaces "
-            "LEFT JOIN members ON members.namespace = namespaces.name AND account = ?2 "
-            "LEFT JOIN packages ON packages.namespace = namespaces.name AND packages.name = ?3 "
-            f"WHERE namespaces.renamed_to = '' AND namespaces.name = {present}"
-        )
-        row = await connection.row(query, (name.namespace, account, name.name))
-        if row is None:
-            return Standing(None)
-        role, namespace, package = row[0], row[1:_NAMESPACE_END], row[_NAMESPACE_END:]
-        found = None if package[0] is None else read_package(package)
-        return Standing(read_namespace(namespace), Role(role) if role else None, found)
-
-    @reads
     async def named(self, connection: Connection, account: str) -> int:
         query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
         return int(await connection.value(query, (account,)))
 
-    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
+    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         if self._large is None or len(artifact) <= limits.REGISTRY_ROW_BYTES:
             return await self._publish(version, artifact, change)
         await asyncio.to_thread(self._large.put, artifact)
@@ -246,7 +226,7 @@ class SqlPackages(Store):
     @writes
     async def _publish(
         self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
-    ) -> Published:
+    ) -> StoredVersion:
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
@@ -258,11 +238,11 @@ class SqlPackages(Store):
         is_renamed, same, held, last, previous, *row = await connection.row(query, (*name, version.version))
         package = None if row[0] is None else read_package(row)
         if is_renamed or (package and (package.state.status in CLOSED or package.renamed_to)):
-            return "closed"
+            return StoredVersion("closed")
         if same is not None:
-            return "repeated" if same == digest else "conflict"
+            return StoredVersion("repeated", package) if same == digest else StoredVersion("conflict")
         if not _fits(held, packed):
-            return "full"
+            return StoredVersion("full")
         if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
         after = version.follow(package)
@@ -273,10 +253,10 @@ class SqlPackages(Store):
         statement = (
             f"INSERT INTO packages ({PACKAGE}, owns_name, changed) "
             f"VALUES (?1, ?2, ?3, ?4, ?5, '', '', ?6, '', {owns}, {_NEXT_CHANGE}) "
-            f"ON CONFLICT (namespace, name) DO UPDATE SET {kept}, {taken} RETURNING number"
+            f"ON CONFLICT (namespace, name) DO UPDATE SET {kept}, {taken} RETURNING number, changed"
         )
-        values = (*name, change.at, after.access.value, Status.ACTIVE.value, after.latest)
-        number = await connection.value(statement, values)
+        values = (*name, after.created, after.access.value, Status.ACTIVE.value, after.latest)
+        number, changed = await connection.row(statement, values)
         statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         await connection.run(statement, (digest, content, skill.artifact.size))
         columns = f"package, version, artifact, {VERSION}"
@@ -294,7 +274,7 @@ class SqlPackages(Store):
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
         await append_entry(connection, change, last, previous)
-        return "created"
+        return StoredVersion("created", after, changed)
 
     @reads
     async def fits(self, connection: Connection, version: PackageVersion) -> bool:

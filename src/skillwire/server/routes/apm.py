@@ -92,14 +92,13 @@ class ApmRoutes:
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish the skill in an archive as this version."""
-        actor, publications = actor_of(context), self._parts.publications
-        where = context.parameters
-        namespace = await self._registry.check_publication(actor, where["namespace"])
+        where, publications = context.parameters, self._parts.publications
+        right = await self._registry.check_publication(actor_of(context), where["namespace"])
         async with publications.bodies.reading(context.scope, context.receive) as body:
             name = where["package"]
-            read = partial(read_upload, body.data, namespace, name=name, inside=f".apm/skills/{name}")
+            read = partial(read_upload, body.data, right.namespace, name=name, inside=f".apm/skills/{name}")
             digest = await asyncio.to_thread(Digest.of, body.data)
-            made = await publications.publish(actor, read, digest, version=where["version"])
+            made = await publications.publish(right, read, digest, version=where["version"])
         if made.how == "repeated":
             raise ConflictError("VERSION_EXISTS", f"{made.version.package} {made.version.version} is published already")
         document = {"package": str(made.package.name), **await self._describe(made.package, made.version)}

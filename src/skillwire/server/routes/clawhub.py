@@ -232,15 +232,15 @@ class ClawHubRoutes:
         actor, publications = publisher_of(context), self._parts.publications
         asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
-        namespace = await self._registry.check_publication(actor, namespace)
+        right = await self._registry.check_publication(actor, namespace)
         files = await self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
 
         def read() -> PreparedSkill:
-            return read_upload([self._uploaded.read(file) for file in files], namespace, name=asked.slug)
+            return read_upload([self._uploaded.read(file) for file in files], right.namespace, name=asked.slug)
 
         uploaded = messages.fingerprint((file.path, file.digest) for file in files)
         try:
-            made = (await publications.publish(actor, read, uploaded, version=asked.version)).version
+            made = (await publications.publish(right, read, uploaded, version=asked.version)).version
         finally:
             await self._uploaded.remove(files)
         name = str(made.package)

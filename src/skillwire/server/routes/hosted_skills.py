@@ -223,14 +223,14 @@ class HostedSkillRoutes:
 
     async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PublishedVersion:
         """Publish the files in the body, under a version that is free unless they state one."""
-        namespace = await self._registry.check_publication(actor, namespace)
+        right = await self._registry.check_publication(actor, namespace)
         publications = self._parts.publications
         async with publications.bodies.reading(context.scope, context.receive) as body:
             uploaded = await asyncio.to_thread(Digest.of, body.data)
             files = await read_files(context.scope, body.data)
-            prepared = await publications.read(partial(read_upload, files, namespace, name=name))
+            prepared = await publications.read(partial(read_upload, files, right.namespace, name=name))
             version = await self._free_version(prepared)
-            return await self._registry.publish(actor, prepared, uploaded, version=version)
+            return await self._registry.publish(right, prepared, uploaded, version=version)
 
     async def _free_version(self, prepared: PreparedSkill) -> str:
         """Return the version to publish as, empty for the folder's own."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.package import Upload
-    from skillwire.registry.accounts import Actor
+    from skillwire.registry.packages import PublishRight
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
@@ -97,25 +97,26 @@ class UploadRoutes:
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
         query, actor = read_query(context), actor_of(context)
-        namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
-        read = partial(read_upload, namespace=namespace, name=query.get("name", ""))
+        right = await self._registry.check_publication(actor, context.parameters["namespace"])
+        read = partial(read_upload, namespace=right.namespace, name=query.get("name", ""))
         if number := query.get("upload"):
             upload = await self._uploads.find(actor.account, number)
             content = partial(self._uploads.read, actor.account, number)
-            published = await self._publish(context, actor, lambda: read(content()), upload.digest)
+            published = await self._publish(context, right, lambda: read(content()), upload.digest)
             if published.status != "checked":
                 await self._uploads.remove(actor.account, number)
         else:
             async with self._publications.bodies.spooling(context.scope, context.receive, self._uploads.spool) as body:
-                published = await self._publish(context, actor, lambda: read(body.read()), body.digest)
+                published = await self._publish(context, right, lambda: read(body.read()), body.digest)
         return answer(published, 201 if published.status == "created" else 200)
 
     async def _publish(
-        self, context: RequestContext, actor: Actor, read: Callable[[], PreparedSkill], uploaded: Digest
+        self, context: RequestContext, right: PublishRight, read: Callable[[], PreparedSkill], uploaded: Digest
     ) -> messages.PublicationObject:
         query = read_query(context)
         version, dry_run = query.get("version", ""), query.get("dry_run", "0") != "0"
-        made = await self._publications.publish(actor, read, uploaded, version=version, dry_run=dry_run)
+        made = await self._publications.publish(right, read, uploaded, version=version, dry_run=dry_run)
+        context.change = made.change
         skill = made.version.skill
         unmet = await self._registry.unmet(principal_of(context), skill)
         if skill.requires:

@@ -36,7 +36,8 @@ async def test_a_registry_moves_from_one_database_to_the_other_and_goes_on(regis
     store, skill = SqlPackages(database), make_skill("new", publisher="ann")
     artifact = skill.artifact._replace(digest=Digest.of(b"new"), size=3)
     version = PackageVersion(skill._replace(version="1.0.0", artifact=artifact), 2.0, "ann", artifact.digest)
-    assert await store.publish(version, b"new", Change(3.0, "ann", "version.publish", "ann/new")) == "created"
+    made = await store.publish(version, b"new", Change(3.0, "ann", "version.publish", "ann/new"))
+    assert made.how == "created"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,19 @@
+"""The packages of a registry: what its use cases decide before a store is asked."""
+
+import pytest
+from tests.support.memory_packages import MemoryPackages
+from tests.support.registry_site import skill_archive
+
+from skillwire.model.digest import Digest
+from skillwire.registry.accounts import PUBLISH, Actor
+from skillwire.registry.packages import Registry
+from skillwire.server.uploads import read_upload
+
+
+async def test_a_right_to_publish_counts_in_one_namespace():
+    registry = Registry(MemoryPackages(), lambda: 1.0)
+    right = await registry.check_publication(Actor("ann", frozenset({PUBLISH})), "ann")
+    archive = skill_archive()
+    with pytest.raises(ValueError, match="bob"):
+        await registry.publish(right, read_upload(archive, "bob"), Digest.of(archive))
+    assert (await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))).how == "created"

@@ -55,7 +55,7 @@ _OK: Final = 200
 
 
 class Renewal:
-    """Keeps one agent's certificate good; the pauses are in seconds."""
+    """Keeps one agent's certificate good."""
 
     def __init__(
         self,
@@ -64,17 +64,11 @@ class Renewal:
         *,
         clock: Callable[[], float] = time.time,
         notify: Callable[[str], object] = lambda _: None,
-        first_pause: float = _FIRST_PAUSE,
-        look: float = _LOOK,
-        installed: float = INSTALLED_SECONDS,
     ) -> None:
         self._trust = trust
         self._settings = settings
         self._clock = clock
         self._notify = notify
-        self._first_pause = first_pause
-        self._look = look
-        self._installed = installed
         self._seen = self._stamp()
         self._warned = b""
         self._random = SystemRandom()
@@ -82,7 +76,7 @@ class Renewal:
 
     async def run(self) -> None:
         """Renew whenever it is time, until this is cancelled."""
-        pause, reported = self._first_pause, ""
+        pause, reported = _FIRST_PAUSE, ""
         while isinstance(self._trust.identity, EcdsaIdentity):
             try:
                 await self.renew()
@@ -93,8 +87,8 @@ class Renewal:
                 await self._wait(pause * self._random.uniform(0.8, 1.2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                pause, reported = self._first_pause, ""
-                await self._wait(self._look * self._random.uniform(0.8, 1.0))
+                pause, reported = _FIRST_PAUSE, ""
+                await self._wait(_LOOK * self._random.uniform(0.8, 1.0))
 
     def wake(self) -> None:
         """Have it looked at now whether it is time: something was revoked, or a SkillCenter CA is new."""
@@ -106,7 +100,7 @@ class Renewal:
             async with asyncio.timeout(seconds):
                 while not self._is_awake.is_set() and await asyncio.to_thread(self._stamp) == self._seen:
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(self._installed):
+                        async with asyncio.timeout(INSTALLED_SECONDS):
                             await self._is_awake.wait()
         self._is_awake.clear()
 
@@ -204,12 +198,12 @@ async def post(url: str, body: bytes) -> bytes:
 
 
 #: Seconds between two looks at the files, and at the URLs.
-FILES: Final = 3.0
-URLS: Final = 300.0
+_FILES: Final = 3.0
+_URLS: Final = 300.0
 
 
 class RevocationRefresh:
-    """Keeps one agent's lists of revocations up to date; ``files`` and ``urls`` are pauses in seconds."""
+    """Keeps one agent's lists of revocations up to date."""
 
     def __init__(
         self,
@@ -219,15 +213,12 @@ class RevocationRefresh:
         *,
         clock: Callable[[], float] = time.time,
         notify: Callable[[str], object] = lambda _: None,
-        files: float = FILES,
-        urls: float = URLS,
     ) -> None:
         self._trust = trust
         self._settings = settings
         self._on_change = on_change
         self._clock = clock
         self._notify = notify
-        self._pauses = {False: files, True: urls}
         self._stamps: dict[str, tuple[int, int] | None] = {}
         self._reported: dict[str, str] = {}
         self._random = SystemRandom()
@@ -242,7 +233,7 @@ class RevocationRefresh:
             now = asyncio.get_running_loop().time()
             for source in [one for one in sources if due[one] <= now]:
                 await self.refresh(source)
-                due[source] = now + self._pauses["://" in source] * self._random.uniform(0.8, 1.0)
+                due[source] = now + (_URLS if "://" in source else _FILES) * self._random.uniform(0.8, 1.0)
             revocations = self._trust.revocations
             ends = None if revocations is None else revocations.ends()
             if ends is not None and ends < self._clock():

@@ -10,6 +10,7 @@ from tests.support.loopback_lan import own_lan
 from tests.unit.adapters.lan.conftest import DAY, SECONDS, load, renewal
 
 from skillwire.adapters.files.keys import LanKeys
+from skillwire.adapters.lan import certificates
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.certificates import RevocationRefresh
 from skillwire.errors import FetchError
@@ -21,9 +22,10 @@ from skillwire.trust.ecdsa import EcdsaIdentity
 class TestRenewal:
     """The agent's side."""
 
-    async def test_what_is_installed_is_seen_within_seconds(self, settings, authority, clock, tmp_path):
+    async def test_what_is_installed_is_seen_within_seconds(self, settings, authority, clock, tmp_path, monkeypatch):
+        monkeypatch.setattr(certificates, "INSTALLED_SECONDS", 0.01)
         trust = load(dataclasses.replace(settings, renew_from=""), folder=tmp_path / "lan", now=clock.now)
-        task = asyncio.create_task(renewal(trust, settings, clock, installed=0.01).run())
+        task = asyncio.create_task(renewal(trust, settings, clock).run())
         await asyncio.sleep(0.05)
         issued = authority.issue(RequestedNames(("agent-001",)), trust.identity.key.public_key(), clock.now)
         LanKeys(tmp_path / "lan").keep_certificate(issued)
@@ -31,14 +33,16 @@ class TestRenewal:
             await eventually_async(lambda: trust.identity.certificate == issued)
         task.cancel()
 
-    async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
+    async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(
+        self, trust, settings, clock, desk, monkeypatch
+    ):
+        monkeypatch.setattr(certificates, "_FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(certificates, "_LOOK", 0.01)
         told: list[str] = []
         first = trust.identity.certificate
         clock.now += 5 * DAY
         desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
-        task = asyncio.create_task(
-            renewal(trust, settings, clock, notify=told.append, first_pause=0.01, look=0.01).run()
-        )
+        task = asyncio.create_task(renewal(trust, settings, clock, notify=told.append).run())
         async with asyncio.timeout(SECONDS):
             await eventually_async(lambda: len(desk.asked) >= 3)
             desk.trouble = None
@@ -116,14 +120,15 @@ class TestRevocations:
         assert asyncio.all_tasks() == before
 
     async def test_a_file_is_looked_at_while_the_agent_runs_and_its_end_is_said(
-        self, trust, settings, authority, clock, tmp_path
+        self, *, trust, settings, authority, clock, tmp_path, monkeypatch
     ):
+        monkeypatch.setattr(certificates, "_FILES", 0.01)
         copy = tmp_path / "revocations.pem"
         copy.write_bytes(authority.revocations(clock.now))
         told: list[str] = []
         has_changed = asyncio.Event()
         own = dataclasses.replace(settings, revocations=(str(copy),))
-        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, notify=told.append, files=0.01)
+        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, notify=told.append)
         task = asyncio.create_task(refresh.run())
         async with asyncio.timeout(SECONDS):
             await has_changed.wait()

@@ -34,6 +34,7 @@ else:  # load sockets and cryptography
     source = LazyModule("resolver.sources.dht")
 
 _SHOWN: Final = 4  # nodes in a line of a bucket
+_PRIVATE_FIX: Final = 'Make it public at its server: set access = "public" in its skill.toml.'
 
 
 class _Entry(TypedDict):
@@ -163,9 +164,13 @@ def put(*, output: Output, reference: str, capabilities: tuple[str, ...], **entr
         message = f"{ref.name} is not published at an address with a version and a digest"
         fix = "Serve it, and name its address: skillwire dht put https://example.com/NAME."
         raise UsageError("USAGE", message, place=SourceLocation(ref.origin), fix=fix)
-    able = capabilities or ref.capabilities
+    able, access = capabilities or ref.capabilities, "public" if ref.shared is None else ref.shared.access
     offer = records.DhtOffer(ref.name, ref.version, "tool-skill", ref.origin, able, ref.scenes, str(ref.digest))
     with _client(entry) as client:
+        if access == "private" or (access == "restricted" and not client.settings.dht.announces_restricted):
+            message = f"{ref.name} is {access}, and every node of the DHT can read its record"
+            fix = "Set announceRestricted = true in [discovery.dht]." if access == "restricted" else _PRIVATE_FIX
+            raise UsageError("USAGE", message, place=SourceLocation(ref.origin), fix=fix)
         _print_put(output, ref.name, client.put(offer, timeout=entry["timeout"]), ref.version)
 
 

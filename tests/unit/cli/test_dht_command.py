@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from tests.support.documents import check_document
@@ -15,7 +16,7 @@ from skillwire.adapters.dht import status_file
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.cli.main import run
 from skillwire.model.digest import Digest
-from skillwire.model.ref import SkillRef
+from skillwire.model.ref import SharedFacts, SkillRef
 
 ENTRY = ("--bootstrap", "192.0.2.1:6881")
 
@@ -109,6 +110,21 @@ def test_put_announces_what_its_server_publishes(node, told, monkeypatch):
     assert ("put", offer._replace(capabilities=("y",))) in node.asked
     node.stores = False
     assert "error[DISC_003]: no node of the DHT stored notes" in told("put", "a.example/notes", *ENTRY, status=4).err
+
+
+def test_a_private_skill_is_never_put_and_a_restricted_one_where_the_settings_say_so(node, told, monkeypatch, tmp_path):
+    shared = SharedFacts("acme/notes", "Notes", "knowledge", "private", "acme", "https://a.example/notes.json")
+    ref = SkillRef("notes", "https://a.example", "", "1.2.0", Digest(DIGEST), "", 0.0, shared=shared)
+    shown = SimpleNamespace(ref=ref)
+    monkeypatch.setattr("skillwire.client.sync.Client.show", lambda *_: shown)
+    settings = tmp_path / "discovery.toml"
+    settings.write_text("[discovery.dht]\nannounceRestricted = true\n")
+    configured = ("put", "a.example/notes", *ENTRY, "--discovery", str(settings))
+    assert "notes is private, and every node" in told(*configured, status=2).err
+    shown.ref = ref._replace(shared=shared._replace(access="restricted"))
+    assert "fix: Set announceRestricted" in told("put", "a.example/notes", *ENTRY, status=2).err
+    assert not [one for one in node.asked if one[0] == "put"]
+    assert told(*configured).out == "put notes 1.2.0  on 3 nodes\n"
 
 
 def test_a_name_without_room_is_named_with_what_to_do(node, told):

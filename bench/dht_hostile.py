@@ -10,12 +10,10 @@ after the start. Four of the nodes are in the process of the attacked one. All i
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -53,8 +51,8 @@ def main(seconds: float = SECONDS, rate: float = RATE) -> None:
             ports = [*nodes.ports, *others.ports]
             memory: list[float] = []
 
-            def look(pid: int = nodes.process.pid, memory: list[float] = memory) -> None:
-                memory.append(_memory(pid))
+            def look(nodes: NodesProcess = nodes, memory: list[float] = memory) -> None:
+                memory.append(nodes.memory())
 
             quiet = asyncio.run(_look_up(ports, seconds / 5, look))
             memory.clear()
@@ -107,12 +105,6 @@ async def _look_up(ports: Sequence[int], seconds: float, look: Callable[[], obje
         assert answer.skills, "the honest record was not found"
         await asyncio.sleep(_BETWEEN)
     return waited
-
-
-def _memory(pid: int) -> float:
-    """Return the MiB that a process has in memory."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _datagrams() -> list[bytes]:

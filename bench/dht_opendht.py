@@ -9,6 +9,7 @@ first, then ours: two networks at once would compete for the processors. The pee
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -43,9 +44,9 @@ class Figures(NamedTuple):
 class NodesProcess:
     """A process with nodes."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, nodes: int = NODES) -> None:
         python = str(PEER) if kind == "opendht" else sys.executable
-        command = [python, str(Path(__file__).with_name("dht_nodes.py")), kind, str(NODES)]
+        command = [python, str(Path(__file__).with_name("dht_nodes.py")), kind, str(nodes)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ports: list[int] = self._line()
 
@@ -55,6 +56,11 @@ class NodesProcess:
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()
         return self._line()
+
+    def memory(self) -> float:
+        """Return the MiB that it has in memory."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def _line(self) -> Any:
         assert self.process.stdout

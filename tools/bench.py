@@ -39,6 +39,7 @@ QUICK: Final = {
     "build": ["500", "1"],
     "descriptors": ["2"],
     "dht_hostile": ["3"],
+    "dht_idle": ["3"],
     "dht_opendht": ["20"],
     "dht_simulation": ["60", "1"],
     "http_clients": ["2"],

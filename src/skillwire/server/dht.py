@@ -1,7 +1,7 @@
 """The DHT node of a server: it announces the skills that are public, follows their changes, and withdraws them.
 
 Every node can read a record, so private skills are never announced, and restricted ones only where the configuration
-says so. A skill that fits into no record is skipped, with the reason. The records point to the server's public URL, or
+says so. A record has as many capabilities as fit: the server has the rest. It points to the server's public URL, or
 without one to the address of this machine. A node that cannot start, such as at a port in use, is logged once and tried
 again; the HTTP server goes on meanwhile. Tombstones are put while the server still answers. Spec: SDP §6; specs §3.
 """
@@ -50,6 +50,13 @@ def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -
     return found
 
 
+def _shortened(offer: DhtOffer) -> DhtOffer:
+    """Return an offer without its last scene, or else without its last capability."""
+    if offer.scenes:
+        return offer._replace(scenes=offer.scenes[:-1])
+    return offer._replace(capabilities=offer.capabilities[:-1])
+
+
 class DhtService(NetworkService["DhtAgent"]):
     """Keeps a node of the DHT for a server.
 
@@ -74,7 +81,7 @@ class DhtService(NetworkService["DhtAgent"]):
         self._lan = lan
         self._address = ("", 0)
         self._announced: tuple[Revision, str] | None = None
-        self._skipped: dict[str, str] = {}
+        self._skipped: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def status(self) -> DhtStatus | None:
         """Return the state of the node; None until it has started."""
@@ -129,20 +136,25 @@ class DhtService(NetworkService["DhtAgent"]):
         self._announced = revision, url
 
     def _fitting(self, agent: DhtAgent, revision: Revision, url: str) -> list[DhtOffer]:
-        """Return the offers that fit into records, and log the others once; called in a thread."""
+        """Return the offers, as far as they fit into records, and log what does not once; called in a thread."""
         found: list[DhtOffer] = []
-        skipped: dict[str, str] = {}
-        for offer in make_offers(revision, url, has_restricted=self._settings.announces_restricted):
-            reason = agent.flaw(offer)
-            if reason is None and len(found) >= limits.DHT_OFFERS:
-                reason = f"a node announces at most {int(limits.DHT_OFFERS):,} skills"
-            if reason is None:
-                found.append(offer)
-            else:
-                skipped[offer.skill_id] = reason
-        if skipped != self._skipped:
+        skipped, cut = dict[str, str](), dict[str, str]()
+        for whole in make_offers(revision, url, has_restricted=self._settings.announces_restricted):
+            offer, reason = whole, agent.flaw(whole)
+            flaw = reason
+            while flaw is not None and (offer.scenes or offer.capabilities):
+                offer = _shortened(offer)
+                flaw = agent.flaw(offer)
+            if flaw is not None or len(found) >= limits.DHT_OFFERS:
+                skipped[offer.skill_id] = flaw or f"a node announces at most {int(limits.DHT_OFFERS):,} skills"
+                continue
+            found.append(offer)
+            if reason is not None:
+                cut[offer.skill_id] = reason
+        if (skipped, cut) != self._skipped:
             log_skipped(self._log, "in the DHT", skipped)
-        self._skipped = skipped
+            log_skipped(self._log, "whole in the DHT", cut)
+        self._skipped = skipped, cut
         return found
 
     def _url_of(self, agent: DhtAgent) -> str:

@@ -345,7 +345,7 @@ class LanFlows:
 
         got = yield from self._use_dht(look_up)
         dht.check_answers(got, settings)
-        heard = dht.skills_of(got, settings, self._context.clock())
+        heard = dht.skills_of(got, self._context.clock())
         if heard:
             yield from self._note(partial(self.memory.put, heard))
         found = answers(heard, query)

@@ -32,7 +32,7 @@ class Reached(Network):
         super().__init__(folder, monkeypatch)
 
     def publishes(self, record, *outcomes):
-        (skill,) = skills_of([dht.DhtAnswer((record,), 1)], self.client._session.lan.settings.dht, 0.0)
+        (skill,) = skills_of([dht.DhtAnswer((record,), 1)], 0.0)
         self.serves(skill, *outcomes)
         self.agent.skills.clear()  # no agent of the local network announces it
         self.dht.skills.append(record)

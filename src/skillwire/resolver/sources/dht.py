@@ -28,12 +28,12 @@ from skillwire.model.digest import Digest
 from skillwire.model.lan import FoundVia, LanSkill, host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import read_endpoint
+from skillwire.protocols.skill_discovery.dht.settings import PUT_AGAIN, DhtSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillwire.model.dht import DhtAnswer, DhtPut, DhtSkill
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _AT_ONCE: Final = 0.05  # seconds: nothing was asked
@@ -77,12 +77,12 @@ def with_bootstrap(settings: LanSettings, nodes: Sequence[str], *, is_required: 
     return replace(settings, dht=replace(settings.dht, enabled=True, bootstrap=bootstrap))
 
 
-def skills_of(answers: Iterable[DhtAnswer], settings: DhtSettings, now: float) -> list[LanSkill]:
+def skills_of(answers: Iterable[DhtAnswer], now: float) -> list[LanSkill]:
     """Return the skills of these answers, each once, as skills of a network at ``now``, seconds since the epoch."""
     found: dict[tuple[str, str, str], LanSkill] = {}
     for one in (skill for answer in answers for skill in answer.skills):
         try:
-            skill = _as_lan_skill(one, is_stale=now - one.announced > 2 * settings.put_again[1])
+            skill = _as_lan_skill(one, is_stale=now - one.announced > 2 * PUT_AGAIN[1])
         except ValidationError:
             continue  # no server can be reached at it
         found[one.key_id, one.agent_id, one.skill_id] = skill

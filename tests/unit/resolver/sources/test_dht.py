@@ -16,7 +16,7 @@ NOW = 1_707_868_800.0
 
 
 def skills(*found, now=NOW):
-    return dht.skills_of([DhtAnswer(found, 3)], SETTINGS, now)
+    return dht.skills_of([DhtAnswer(found, 3)], now)
 
 
 def test_a_record_is_a_skill_of_its_servers_url_with_trust_age_and_digest():
@@ -45,7 +45,7 @@ def test_an_endpoint_that_no_client_can_open_is_dropped(endpoint):
 
 def test_a_skill_that_two_keys_answer_is_listed_once_and_that_of_another_signer_beside_it():
     one = dht_skill()
-    found = dht.skills_of([DhtAnswer((one,), 3), DhtAnswer((one, one._replace(key_id="f" * 64)), 3)], SETTINGS, NOW)
+    found = dht.skills_of([DhtAnswer((one,), 3), DhtAnswer((one, one._replace(key_id="f" * 64)), 3)], NOW)
     assert len(found) == 2
 
 

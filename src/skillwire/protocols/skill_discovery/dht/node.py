@@ -125,7 +125,7 @@ class DhtNode:
         self._requests = self._peers.requests
         self._storage = Storage(self.id)
         self._rates = SourceRates()
-        self._offers = Offers(settings, random)
+        self._offers = Offers(random)
         self._operations: dict[int, _Operation] = {}
         self._deadlines: TimerQueue[int] = TimerQueue()
         self._parked: list[_Operation] = []  # until a node is known
@@ -278,7 +278,7 @@ class DhtNode:
         """Return a record with a timestamp newer than all before, but for those of a clock that was set back."""
         at = int(now.wall * 1000)
         self._stamp = max(at, self._stamp + 1) if self._stamp < at + 60_000 else at
-        most = TOMBSTONE_LIFETIME if is_removed else min(LIFETIME, self._settings.lifetime)
+        most = TOMBSTONE_LIFETIME if is_removed else LIFETIME
         return sign_record(offer, self._agent_id, self._identity, self._stamp, lifetime=most, is_removed=is_removed)
 
     def _walks_to_store(self, keys: Sequence[bytes], data: bytes, changed: Any) -> list[Walk]:
@@ -458,7 +458,8 @@ class DhtNode:
 
     def _own_progress(self, own: Own, walks: list[Walk], now: Moment) -> None:
         if all(walk.is_over for walk in walks):
-            self._offers.note(own, _stored(walks)[0], now.wall, now.steady)
+            stored, full = _stored(walks)
+            self._offers.note(own, stored, now.wall, now.steady, has_room=len(full) < len(walks))
 
 
 def _stored(walks: Sequence[Walk]) -> tuple[int, tuple[bytes, ...]]:

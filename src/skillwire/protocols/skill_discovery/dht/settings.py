@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+#: Seconds between two puts of an own record, at least and at most.
+PUT_AGAIN: Final = 60.0, 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class DhtSettings:
-    """How a node takes part in the DHT. Durations are in seconds."""
+    """How a node takes part in the DHT."""
 
     enabled: bool = False
     bootstrap: tuple[tuple[str, int], ...] = ()  # host or address, and port
@@ -15,6 +19,4 @@ class DhtSettings:
     port: int = 6881
     k: int = 8  # nodes of a bucket, and nodes that store a record
     announces_restricted: bool = False  # skills with restricted access
-    lifetime: float = 600.0  # of a record
     bind: tuple[str, ...] = ()  # addresses to listen on, at most one IPv4 and one IPv6; all by default
-    put_again: tuple[float, float] = (60.0, 120.0)  # shortest and longest pause between two puts of an own record

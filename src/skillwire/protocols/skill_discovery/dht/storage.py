@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.model.dht import DhtOwn
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, Stream
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+from skillwire.protocols.skill_discovery.dht.settings import PUT_AGAIN
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 
@@ -27,8 +27,8 @@ STORED: Final = "stored"
 OLDER: Final = "older"  # than what is kept
 FULL: Final = "full"
 REFUSED: Final = "refused"  # forged, expired, not certified, or under a key that is not its own
-#: Bytes that a record costs beside its own, as measured.
-_OVERHEAD: Final = 400
+#: Bytes that a record under a key costs beside its own, as measured.
+_OVERHEAD: Final = 1000
 
 Place = tuple[bytes, "Stream"]
 
@@ -138,10 +138,9 @@ class Own:
 class Offers:
     """The own offers, by skill, and when each is due."""
 
-    def __init__(self, settings: DhtSettings, random: Random) -> None:
+    def __init__(self, random: Random) -> None:
         self._own: dict[str, Own] = {}
         self._due: TimerQueue[str] = TimerQueue()
-        self._put_again = settings.put_again
         self._random = random
         self._free_at = 0.0
         self.timer = self._due.timer
@@ -175,15 +174,15 @@ class Offers:
         skill_id = self._due.pop(now)
         if skill_id is None:
             return None
-        self._due.set(skill_id, now + self._random.uniform(*self._put_again))
+        self._due.set(skill_id, now + self._random.uniform(*PUT_AGAIN))
         return self._own[skill_id]
 
-    def note(self, own: Own, stored: int, wall: float, now: float) -> None:
-        """Note on how many nodes an offer was stored; one that no node stored is put again soon."""
+    def note(self, own: Own, stored: int, wall: float, now: float, *, has_room: bool) -> None:
+        """Note on how many nodes an offer was stored; one that no node stored is put again soon where it has room."""
         own.stored = stored
         if stored:
             own.last_put = wall
-        elif self._own.get(own.offer.skill_id) is own:
+        elif has_room and self._own.get(own.offer.skill_id) is own:
             self._due.set_earlier(own.offer.skill_id, now + _UNSTORED)
 
     def status(self) -> tuple[DhtOwn, ...]:

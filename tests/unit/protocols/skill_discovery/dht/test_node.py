@@ -7,7 +7,7 @@ from tests.support.dht import PORT, Dht, NamedKey, offer_of, signed
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
-from skillwire.protocols.skill_discovery.dht.messages import Store, encode
+from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, decode, encode
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -81,6 +81,26 @@ def test_several_keys_are_looked_up_at_once_and_each_that_no_node_answered_for_i
     found = dht.find(C, capability_key("one"), capability_key("none"))
     assert set(found.keys_without_answer) == {capability_key("one"), capability_key("none")}
     assert len(found.unanswered) == 7
+
+
+@pytest.mark.spec("SDP-dht-paths")
+def test_a_lookup_has_three_requests_in_flight_and_asks_no_node_on_two_paths(monkeypatch):
+    dht = Dht().start(40, seconds=60)
+    asked, under_way, most, send = [], set(), [], dht._send
+
+    def watch(sender, datagram):
+        message = decode(datagram.data)
+        if isinstance(message, Find) and message.wants_records:
+            asked.append(datagram.to)
+            under_way.add(message.transaction)
+            most.append(len(under_way))
+        elif isinstance(message, Found):
+            under_way.discard(message.transaction)
+        send(sender, datagram)
+
+    monkeypatch.setattr(dht, "_send", watch)
+    assert dht.find(A, b"x" * 32).asked == len(asked) == len(set(asked))
+    assert max(most) == 3
 
 
 def test_a_node_alone_answers_at_once_and_one_that_reaches_nobody_within_its_time():
@@ -175,6 +195,15 @@ def test_a_name_that_all_nodes_have_no_room_for_is_reported_and_the_other_keys_c
     assert skills(dht.find(B, name_key("skill-3"))) == ["skill-3"]
     number = dht.do(host(4), lambda node, now: node.remove("skill-0", ("popular",), now, 5.0))
     assert dht.wait(host(4), number).full == (capability_key("popular"),)
+
+
+@pytest.mark.spec("SDP-dht-storage")
+def test_an_offer_that_no_node_has_room_for_is_put_again_no_sooner_than_others(monkeypatch):
+    monkeypatch.setattr(limits, "DHT_SIGNERS_PER_KEY", 0)
+    dht = Dht().start(4)
+    dht.do(A, lambda node, now: node.offer([offer_of(1)], now))
+    dht.run(55)
+    assert dht.nodes[A].status().counters["put"] == 1
 
 
 def test_a_certificate_that_grows_takes_offers_away_and_fails_nothing():

@@ -45,7 +45,7 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
 if __name__ == "__main__":
     messages = (
         m.Hello(*HEAD, bytes(16)),
-        m.Welcome(*HEAD, "a", b"", b"", bytes(4), 6881),
+        m.Welcome(*HEAD, "a", b"", b""),
         m.Find(*HEAD, bytes(32), True, 0),
         m.Found(*HEAD, CONTACTS, 1, 0, RECORD),
         m.Store(*HEAD, bytes(32), RECORD),

@@ -57,13 +57,11 @@ class Hello(_Message, tag=1, frozen=True):
 
 
 class Welcome(_Message, tag=2, frozen=True):
-    """The proof: a signature of :func:`hello_text`; ``host`` and ``port`` are where the asker was seen."""
+    """The proof: a signature of :func:`hello_text`."""
 
     agent_id: Identifier
     certificate: bytes
     signature: bytes
-    host: _Address
-    port: _Port
 
 
 class Find(_Message, tag=3, frozen=True):
@@ -130,9 +128,9 @@ def contacts_within(size: int, record: int, *, is_ipv6: bool) -> int:
     return max(0, size - _HEAD - record) // _CONTACT_BYTES[is_ipv6]
 
 
-def hello_text(nonce: bytes, node_id: bytes, asker_id: bytes, seen: tuple[bytes, int]) -> bytes:
-    """Return what a WELCOME signs: the nonce, both ids, and the address and port at which the asker was seen."""
-    return _HELLO + nonce + node_id + asker_id + seen[0] + seen[1].to_bytes(2, "big")
+def hello_text(nonce: bytes, node_id: bytes, asker_id: bytes) -> bytes:
+    """Return what a WELCOME signs: the nonce and both ids."""
+    return _HELLO + nonce + node_id + asker_id
 
 
 @lru_cache(maxsize=4096)

@@ -366,7 +366,7 @@ class DhtNode:
             return "malformed"
         if not self._may_work(message.sender, source, now):
             return "rate"
-        return m.Welcome(message.transaction, self.id, 0, *self._peers.prove(message, source))
+        return m.Welcome(message.transaction, self.id, 0, *self._peers.prove(message))
 
     def _find(self, message: m.Find, size: int, source: Peer, now: Moment) -> m.Answer | str:
         if size < m.REQUEST_BYTES:

@@ -30,7 +30,6 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     hello_text,
     may_name,
     read_host,
-    write_host,
 )  # fmt: skip
 from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, Slow
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
@@ -192,8 +191,7 @@ class Peers:
         standing = None if judgement is None else judgement.standing_of(answer.agent_id)
         if judgement is None or standing is None or records.signer_id(judgement, answer.agent_id) != answer.sender:
             return None
-        text = hello_text(nonce, answer.sender, self.id, (answer.host, answer.port))
-        if not records.is_signed(judgement, text, answer.signature):
+        if not records.is_signed(judgement, hello_text(nonce, answer.sender, self.id), answer.signature):
             return None
         seen = Peer(read_host(answer.host), answer.port)
         return Proof(answer.sender, answer.agent_id, standing, judgement, seen)
@@ -223,11 +221,10 @@ class Peers:
         if proof is not None and (entry := self.table(peer).get(proof.id)) and entry.contact.peer == peer:
             self.table(peer).remove(proof.id)
 
-    def prove(self, hello: Hello, source: Peer) -> tuple[str, bytes, bytes, bytes, int]:
+    def prove(self, hello: Hello) -> tuple[str, bytes, bytes]:
         """Return the fields with which we answer a HELLO; the signature costs some 50 microseconds."""
-        seen = write_host(source.host), source.port
-        signature = records.sign(self._identity, hello_text(hello.nonce, self.id, hello.sender, seen))
-        return (self._agent_id, self._identity.certificate, signature, *seen)
+        signature = records.sign(self._identity, hello_text(hello.nonce, self.id, hello.sender))
+        return self._agent_id, self._identity.certificate, signature
 
     def would_learn(self, node_id: bytes, peer: Peer, now: Moment) -> bool:
         """Return whether a node that came up is worth a HELLO; one that is proven already is taken at once."""

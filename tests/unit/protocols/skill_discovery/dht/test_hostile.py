@@ -72,9 +72,8 @@ class Liar:
         target = getattr(message, "target", getattr(message, "key", bytes(32)))
         fakes = [(target[:3] + self._random.randbytes(29), bytes((10, 9, 9, number)), 4000) for number in range(8)]
         if isinstance(message, m.Hello):
-            seen = m.write_host(source.host), source.port
-            signature = self._key.sign(m.hello_text(message.nonce, self.id, message.sender, seen))
-            answer: m.Answer = m.Welcome(*head, self._agent_id, b"", base64.b64decode(signature), *seen)
+            signature = self._key.sign(m.hello_text(message.nonce, self.id, message.sender))
+            answer: m.Answer = m.Welcome(*head, self._agent_id, b"", base64.b64decode(signature))
         elif isinstance(message, m.Find):
             answer = m.Found(*head, *(self.found or (fakes, 0, message.page, b"")))
         elif isinstance(message, m.Store):

@@ -14,7 +14,7 @@ HEAD = b"t" * 8, b"s" * 32, 0
 CONTACT = (b"i" * 32, b"\x0a\x00\x00\x01", 4000)
 MESSAGES: list[m.Request | m.Answer] = [
     m.Hello(*HEAD, b"n" * 16),
-    m.Welcome(*HEAD, "agent-a", b"certificate", b"signature", b"\x0a\x00\x00\x01", 4000),
+    m.Welcome(*HEAD, "agent-a", b"certificate", b"signature"),
     m.Find(*HEAD, b"k" * 32, True, 0),
     m.Found(*HEAD, [CONTACT], 1, 0, b"record"),
     m.Store(*HEAD, b"k" * 32, b"record"),

@@ -432,18 +432,18 @@ LAN_MDNS_SECONDS = Bound(3, "seconds", "that such an instance may take; a publis
 
 # --- the DHT ---------------------------------------------------------------------------------------------
 DHT_RECORD_BYTES = Bound(1_100, "bytes", "of a record with its certificate, so that one datagram holds it")
-DHT_JUDGEMENTS = Bound(4_096, "certificates", "whose judgements are kept; one costs a node a third of a millisecond")
+DHT_JUDGEMENTS = Bound(1_024, "certificates", "whose judgements are kept, 5 KiB each; a new one costs 0.3 ms")
 DHT_SIGNERS_PER_KEY = Bound(16, "signers", "whose records one node keeps under a key; strangers can make many")
 DHT_RECORDS_PER_SIGNER = Bound(64, "records", "of one signer under a key, as of a server with many skills")
-DHT_STORED_BYTES = Bound(4 * MIB, "bytes", "of the records of others that one node keeps, some 3,000")
-DHT_PROVEN = Bound(4_096, "nodes", "whose proofs and round trips are remembered; one costs 500 bytes")
+DHT_STORED_BYTES = Bound(4 * MIB, "bytes", "of memory for the records of others that one node keeps, some 2,500")
+DHT_PROVEN = Bound(4_096, "nodes", "whose proofs and round trips are remembered, 1 KiB each")
 DHT_HELLOS = Bound(256, "nodes", "that are asked for their proof at once because others named them")
 DHT_LOST = Bound(64, "nodes", "that left and are tried again, one a second")
 DHT_WALK_NODES = Bound(128, "nodes", "that one walk follows; liars can name any number")
 DHT_RATE = Bound(1_000, "requests", "a second that are read of one source; each costs 40 microseconds")
 DHT_BURST = Bound(2_000, "requests", "at once of one source; a key with all its records takes half of them to read")
 DHT_OFFERS = Bound(256, "skills", "that a node announces; each takes up to one message a second")
-DHT_VERIFIED = Bound(4_096, "records", "that are not verified again when the same bytes come again; 1 KiB each")
+DHT_VERIFIED = Bound(1_024, "records", "that are not verified again when the same bytes come again, 2 KiB each")
 
 # --- MCP -------------------------------------------------------------------------------------------------
 MCP_SKILL_FILES = Bound(512, "files", "of a skill, for every host; larger ones are no MCP skills", "MCP Skills Limits")

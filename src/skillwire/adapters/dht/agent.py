@@ -138,11 +138,6 @@ class DhtAgent:
         return self._node
 
     @property
-    def id(self) -> str:
-        """The node's id, hexadecimal."""
-        return self.node.id.hex()
-
-    @property
     def key_id(self) -> str:
         """The id with which it signs records, hexadecimal; a client's node has another one."""
         return own_id(self._own.identity, self.agent_id).hex()
@@ -325,9 +320,9 @@ class DhtAgent:
         await self.wait_for_names(seconds)
         finished = await self._end(self.node.find(tuple(keys), moment(), seconds))
         skills = sorted(map(_skill, finished.records), key=lambda one: (one.agent_id, one.skill_id, one.key_id))
-        silent = (keys[key] for key in finished.keys_without_answer if key in keys)
+        silent = tuple(keys[key] for key in finished.keys_without_answer)
         unanswered = tuple(host_and_port(*peer) for peer in finished.unanswered)
-        return DhtAnswer(tuple(skills), finished.asked, unanswered, tuple(dict.fromkeys(silent)), finished.seconds)
+        return DhtAnswer(tuple(skills), finished.asked, unanswered, silent, finished.seconds)
 
     async def _end(self, number: int) -> Finished:
         """Return the end of an operation, which a cancelled caller cancels."""

@@ -293,11 +293,11 @@ class ChainAuthority:
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None
         if not found.is_certified:
-            chain, digest = found, found.key.digest
+            is_revoked, digest = found.is_revoked, found.key.digest
             is_trusted = self._trusted(agent_id) == digest
 
             def has_ended() -> bool:
-                return chain.is_revoked() or (self._trusted(agent_id) == digest) is not is_trusted
+                return is_revoked() or (self._trusted(agent_id) == digest) is not is_trusted
 
             if is_trusted:
                 agents = frozenset({agent_id})

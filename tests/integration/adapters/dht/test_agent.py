@@ -82,7 +82,7 @@ async def test_what_one_node_puts_the_others_find_until_it_is_removed(three):
         for answer in (await agent.get("csv-profile", "count"), await agent.find_by_name("csv-profile")):
             [skill] = answer.skills
             assert (skill.agent_id, skill.version, skill.endpoint) == (second.agent_id, "1.2.0", "https://example.org/")
-            assert (skill.trust, skill.key_id, skill.scenes) == ("unverified", second.id, ("auth",))
+            assert (skill.trust, skill.key_id, skill.scenes) == ("unverified", second.node.id.hex(), ("auth",))
             assert 599 <= skill.expires - skill.announced <= 600
     assert (await second.remove("csv-profile", OFFER.capabilities)).stored >= 1
     for agent in (first, third):
@@ -153,7 +153,7 @@ async def test_a_client_of_the_same_machine_finds_and_is_in_no_table(three, star
     assert client.agent_id == first.agent_id, "they share a name and a key"
     assert [skill.skill_id for skill in (await client.find_by_name("csv-profile")).skills] == ["csv-profile"]
     assert (await client.put(OFFER._replace(skill_id="csv-sum"))).stored >= 1
-    assert [skill.key_id for skill in (await second.find_by_name("csv-sum")).skills] == [first.id]
+    assert [skill.key_id for skill in (await second.find_by_name("csv-sum")).skills] == [first.node.id.hex()]
     assert first.status().nodes == 2
 
 
@@ -191,7 +191,7 @@ async def test_a_skill_that_fits_into_no_record_is_refused_and_changes_nothing(t
 async def test_a_node_is_pinged_by_each_address_of_its_name(three):
     first, second, _ = three
     pong = await second.ping("localhost", first.port)
-    assert (pong.node_id, pong.agent_id, pong.trust) == (first.id, first.agent_id, "unverified")
+    assert (pong.node_id, pong.agent_id, pong.trust) == (first.node.id.hex(), first.agent_id, "unverified")
     for host, reason in (("127.0.0.1", "did not answer"), ("no-such-host.invalid", "not known")):
         with pytest.raises(FetchError, match=reason) as caught:
             await second.ping(host, 9, seconds=0.2)
@@ -201,15 +201,15 @@ async def test_a_node_is_pinged_by_each_address_of_its_name(three):
 @pytest.mark.spec("SDP-dht-restart")
 async def test_a_restart_keeps_the_id_the_port_and_the_nodes(three, start):
     first, second, third = three
-    facts = second.id, second.port
+    facts = second.node.id.hex(), second.port
     second.offer([OFFER])
     await eventually_async(lambda: second.status().own[0].stored)
     await second.stop()
     again = await start(bind=BOTH)
-    assert (again.id, again.port) == facts
+    assert (again.node.id.hex(), again.port) == facts
     await eventually_async(lambda: again.status().nodes >= 1), "without a bootstrap node"
-    assert (await third.ping("127.0.0.1", again.port)).node_id == again.id
-    assert first.id != again.id
+    assert (await third.ping("127.0.0.1", again.port)).node_id == again.node.id.hex()
+    assert first.node.id.hex() != again.node.id.hex()
 
 
 async def test_a_kept_port_that_is_in_use_gives_way_to_a_free_one(start):
@@ -229,11 +229,11 @@ async def test_a_kept_port_that_is_in_use_gives_way_to_a_free_one(start):
 async def test_a_damaged_file_is_a_note_and_is_written_anew(start, content):
     agent = await start()
     path = state_directory() / "lan" / "dht.json"
-    facts = agent.id
+    facts = agent.node.id.hex()
     await agent.stop()
     path.write_bytes(content)
     again = await start()
-    assert again.id == facts
+    assert again.node.id.hex() == facts
     assert [str(path) in note and "damaged" in note for note in again.notes] == [True]
     await eventually_async(lambda: load_state(path)[0].port == again.port)
 
@@ -244,7 +244,7 @@ async def test_a_client_without_a_place_for_its_key_asks_and_cannot_put(three, s
     monkeypatch.setenv("SKILLWIRE_HOME", "/proc/none")  # where not even root makes a folder
     client = await start(("127.0.0.1", first.port), is_client=True)
     assert [skill.skill_id for skill in (await client.find_by_name("csv-profile")).skills] == ["csv-profile"]
-    assert (await client.ping("127.0.0.1", first.port)).node_id == first.id
+    assert (await client.ping("127.0.0.1", first.port)).node_id == first.node.id.hex()
     assert await find_answering(settings(("127.0.0.1", first.port)), 5.0) == [f"127.0.0.1:{first.port}"]
     for operation in (client.put(OFFER), client.remove("csv-profile", OFFER.capabilities)):
         with pytest.raises(StorageError) as caught:

@@ -30,7 +30,6 @@ from skillwire.protocols.skill_discovery.dht.records import (
     LIFETIME,
     TOMBSTONE_LIFETIME,
     DhtOffer,
-    JudgementCache,
     RecordReader,
     SignedRecord,
     Stream,
@@ -108,12 +107,11 @@ class DhtNode:
         self._agent_id, self._identity = agent_id, identity
         self._profile, self._settings = profile, settings
         self._is_client = is_client
-        judge = JudgementCache(authority)
-        self._reader = RecordReader(judge)
+        self._reader = RecordReader(authority)
         self._peers = Peers(
             agent_id,
             identity=identity,
-            authority=judge,
+            authority=self._reader,
             random=random,
             profile=profile,
             settings=settings,

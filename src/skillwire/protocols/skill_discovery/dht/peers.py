@@ -34,7 +34,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
 from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, Slow
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
-from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
+from skillwire.protocols.skill_discovery.identity import Identity, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.wire.node import Peer
@@ -50,13 +50,13 @@ _DECLINED: Final = 10.0
 
 
 class Proof(NamedTuple):
-    """A node that proved its key, and the address at which it saw us."""
+    """A node that proved its key; ``until`` is in seconds since the epoch. The key itself would take 2 KiB."""
 
     id: bytes
     agent_id: str
     standing: Standing
-    judgement: Judgement
-    seen: Peer
+    until: float
+    is_revoked: Callable[[], bool]
 
 
 #: Takes the proof of a node, or None when it gave none.
@@ -71,7 +71,7 @@ class Peers:
         agent_id: str,
         *,
         identity: Identity,
-        authority: Authority,
+        authority: records.Judge,
         random: Random,
         profile: Profile,
         settings: DhtSettings,
@@ -130,8 +130,7 @@ class Peers:
         return proof is not None and proof.id == contact.id and self._is_admitted(proof, now)
 
     def _is_admitted(self, proof: Proof, now: Moment) -> bool:
-        judgement = proof.judgement
-        return self.admits(proof.standing) and judgement.until > now.wall and not judgement.is_revoked()
+        return self.admits(proof.standing) and proof.until > now.wall and not proof.is_revoked()
 
     def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
         """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
@@ -193,8 +192,7 @@ class Peers:
             return None
         if not records.is_signed(judgement, hello_text(nonce, answer.sender, self.id), answer.signature):
             return None
-        seen = Peer(read_host(answer.host), answer.port)
-        return Proof(answer.sender, answer.agent_id, standing, judgement, seen)
+        return Proof(answer.sender, answer.agent_id, standing, judgement.until, judgement.is_revoked)
 
     def _take(self, peer: Peer, proof: Proof, now: Moment) -> None:
         """Keep a proof; admit the node to its table."""

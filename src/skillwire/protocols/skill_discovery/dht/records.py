@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -24,7 +25,7 @@ from skillwire.model.execution import Moment
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.dht.keys import is_key_of
-from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
+from skillwire.protocols.skill_discovery.identity import Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.trust.ecdsa import public_key_of
 
@@ -92,7 +93,7 @@ class SignedRecord(_Body, frozen=True):
     data: bytes  # its exact bytes
     kid: bytes  # SHA-256 of the signer's public key
     standing: Standing  # CERTIFIED or UNVERIFIED
-    judgement: Judgement
+    is_revoked: Callable[[], bool]  # its certificate; the key itself would take 2 KiB
     ends: float  # seconds since the epoch: when it expires, or its certificate does
     stream: Stream
 
@@ -102,7 +103,7 @@ class SignedRecord(_Body, frozen=True):
 
     def is_valid(self, wall: float) -> bool:
         """Return whether it still counts at ``wall``, seconds since the epoch."""
-        return self.ends > wall and not self.judgement.is_revoked()
+        return self.ends > wall and not self.is_revoked()
 
 
 def check_offer(offer: DhtOffer, agent_id: str, certificate: bytes) -> None:
@@ -139,11 +140,12 @@ def _write_body(
     except DecodeError as error:
         raise ValidationError("DHT_RECORD", error.message) from None
     if (size := len(body) + len(certificate) + _REST) > limits.DHT_RECORD_BYTES:
-        raise ValidationError("DHT_RECORD", f"the record of {offer.skill_id} has {size:,} bytes", fix=_FIX)
+        message = f"the record of {offer.skill_id} has {size:,} bytes, more than {int(limits.DHT_RECORD_BYTES):,}"
+        raise ValidationError("DHT_RECORD", message, fix=_FIX)
     return body
 
 
-def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
+def read_record(data: bytes, authority: Judge, now: Moment) -> SignedRecord:
     """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
     if len(data) > limits.DHT_RECORD_BYTES:
         raise DecodeError("DHT_RECORD", f"a record of {len(data):,} bytes")
@@ -169,7 +171,7 @@ def read_record(data: bytes, authority: Authority, now: Moment) -> SignedRecord:
         data=data,
         kid=kid,
         standing=standing,
-        judgement=judgement,
+        is_revoked=judgement.is_revoked,
         ends=ends,
         stream=(kid, body.agent_id, body.skill_id),
     )
@@ -221,34 +223,31 @@ def group_id(agent_id: str) -> bytes:
     return hashlib.sha256(f"agent:{agent_id}".encode()).digest()
 
 
-class JudgementCache:
-    """Judges each distinct certificate once, until its judgement ends; bounded."""
+class Judge(Protocol):
+    """What judges certificates: an authority, or a :class:`RecordReader`."""
 
-    def __init__(self, authority: Authority) -> None:
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """As :meth:`~skillwire.protocols.skill_discovery.identity.Authority.judge`."""
+
+
+class RecordReader:
+    """Reads records; judges each distinct certificate once, until that ends, and verifies each record once; bounded."""
+
+    def __init__(self, authority: Judge) -> None:
         self._authority = authority
-        self._known: BoundedDict[tuple[str, bytes], Judgement] = BoundedDict(limits.DHT_JUDGEMENTS)
-        self.shared_key = authority.shared_key
-        self.is_key_revoked = authority.is_key_revoked
-        self.is_withheld = authority.is_withheld
+        self._judgements: BoundedDict[tuple[str, bytes], Judgement] = BoundedDict(limits.DHT_JUDGEMENTS)
+        self._known: BoundedDict[bytes, SignedRecord] = BoundedDict(limits.DHT_VERIFIED)
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, s since the epoch; None if refused."""
         key = agent_id, hashlib.sha256(certificate).digest()
-        found = self._known.get(key)
+        found = self._judgements.get(key)
         if found is not None and found.until > now and not found.is_revoked():
             return found
         found = self._authority.judge(agent_id, certificate, now)
         if found is not None:
-            self._known.put(key, found)
+            self._judgements.put(key, found)
         return found
-
-
-class RecordReader:
-    """Reads records, and verifies each distinct one once; bounded."""
-
-    def __init__(self, authority: Authority) -> None:
-        self._authority = authority
-        self._known: BoundedDict[bytes, SignedRecord] = BoundedDict(limits.DHT_VERIFIED)
 
     def known(self, data: bytes, now: Moment) -> SignedRecord | None:
         """Return a record that was verified before and still counts, else None."""
@@ -259,6 +258,6 @@ class RecordReader:
         """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
         found = self.known(data, now)
         if found is None:
-            found = read_record(data, self._authority, now)
+            found = read_record(data, self, now)
             self._known.put(data, found)
         return found

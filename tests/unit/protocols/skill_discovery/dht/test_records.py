@@ -16,7 +16,6 @@ from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.records import (
     DhtOffer,
-    JudgementCache,
     RecordReader,
     check_offer,
     read_record,
@@ -99,7 +98,7 @@ def digest_of(identity):
 def test_a_certificate_is_for_the_agent_that_a_record_names():
     world = World(EPOCH)
     identity = world.identity("agent-a", skills=("skill-one",))
-    reads = RecordReader(JudgementCache(world.authority()))
+    reads = RecordReader(world.authority())
     good = sign_record(offer_of(1), "agent-a", identity, int(EPOCH * 1000))
     assert reads.read(good, NOW).standing is Standing.CERTIFIED
     with pytest.raises(TrustError, match="no certificate of agent-b"):
@@ -199,7 +198,7 @@ def test_a_certificate_that_ends_ends_its_records():
 @pytest.mark.spec("SDP-dht-cost")
 def test_each_certificate_is_judged_once_and_each_record_verified_once():
     keys = NamedKeys()
-    reader = RecordReader(JudgementCache(keys))
+    reader = RecordReader(keys)
     first, second = signed("a"), signed("a", offer_of(2))
     assert reader.read(first, NOW) is reader.read(first, NOW)
     reader.read(second, NOW)

@@ -415,7 +415,9 @@ def test_update_brings_what_changed(tmp_path, project):
         skill_md = skills / "git-commit-messages/SKILL.md"
         skill_md.write_text(skill_md.read_text() + "\nMore.\n")
         eventually(lambda: run(project, "outdated").code)
+        again = document(project, "add", f"{origin}/git-commit-messages", "--yes", code=4)["error"]
         (held,) = document(project, "update", code=4)["failed"].values()
+        assert (again["code"], again["fix"]) == (held["code"], held["fix"])
         assert held["code"] == "VERSION_REUSED"
         accept = held["fix"].split()[-2:]
         assert [row["name"] for row in document(project, "update", *accept)["installed"]] == ["git-commit-messages"]

@@ -100,6 +100,11 @@ def command(
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
             return
+        if not frozen and any(review.is_reused for review in reviews_of(plan)):
+            exact = [f"{row.skill.name}@{row.wanted}" for row in plan.pending if row.wanted.startswith("sha256:")]
+            _, held = client.hold_back(plan, [*exact, *(row.skill.name for row in plan.pending)])
+            for error in held.values():
+                raise error
         document = ("skillwire/add/1", more)
         if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document):
             raise click.exceptions.Exit(code)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.add import carry_out
+from skillwire.cli.add import carry_out, inspect
 from skillwire.cli.lan_view import check_names, heard, lan_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
@@ -234,6 +234,7 @@ class Substitute:
         output.note(dim("installing "), bold(reference), dim(f": {self._why(skill)}"))
         with progress.during("reading"):
             plan = client.plan(reference)
+        plan = inspect(client, output, progress, plan, consent=agreed)
         found_by = "scene" if self._scene in skill.ref.scenes else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
         more["rungs"] = self._rungs

@@ -67,7 +67,7 @@ def compare_versions(
         before=review_files(ref.name, _in_order(old_files)),
         old_files=old_files,
         is_changed=hashes != old_hashes,
-        is_reused=hashes != published and ref.version == old.version is not None,
+        is_reused=hashes != published and ref.version == old.version is not None and ref.origin == old.origin,
     )
 
 

@@ -349,7 +349,7 @@ class ClientSession(InstallFlows):
     def _climb(
         self, question: object, rungs: Sequence[Rung[SkillRef]], after: Sequence[RungTrace] = ()
     ) -> Flow[list[SkillRef]]:
-        """Return what the first rungs have, nothing of a silent network; keep how each ended, and report failures."""
+        """Return what the first rungs have, each skill once, nothing of a silent network; keep how each rung ended."""
         climb = self.context.open_ladder().climb(question, rungs)
         found: list[SkillRef] = []
         try:
@@ -364,7 +364,11 @@ class ClientSession(InstallFlows):
         for error in climb.errors:
             if error.code not in _SILENT:
                 self.context.report(as_finding(error)._replace(level="warning"))
-        return found
+        rows: dict[object, SkillRef] = {}
+        for one in found:
+            key = (one.origin, one.name, one.version, one.digest, one.lan and one.lan.agent_id)
+            rows[key] = one if one.shared else rows.get(key, one)  # with the facts that one of them has
+        return list(rows.values())
 
     def request_scene(
         self,

@@ -59,10 +59,10 @@ class Consumer:
         self.driver = Tampering(self.site, ORIGIN)
         self.client = self.open()
 
-    def open(self, **options):
+    def open(self, sources=(), **options):
         tables = {"skillCenter": {"url": ORIGIN}, "dht": DHT}
         discovery = (DiscoverySource(tables, SourceLocation("test"), is_project=False),)
-        settings = Settings(trusted_origins=(HOST,), discovery=discovery)
+        settings = Settings(sources, trusted_origins=(HOST,), discovery=discovery)
         client = AsyncClient(self.folder, settings=settings, **options)
         client.driver = self.driver
         return client
@@ -106,6 +106,12 @@ async def test_every_path_carries_the_same_digest(consumer):
     assert stated == dict.fromkeys(
         stated, str(Digest.of((await consumer.site.get(urlsplit(urljoin(ORIGIN + INDEX, listed["url"])).path)).body))
     )
+
+
+async def test_a_skill_of_two_sources_is_listed_once(consumer):
+    client = consumer.open(sources=(ORIGIN,))
+    assert [(hit.ref.origin, hit.ref.shared is None) for hit, _ in await client.find("notes")] == [(ORIGIN, False)]
+    assert {rung.name for rung in client.rungs if rung.outcome == "found"} == {"skillCenter", "named"}
 
 
 async def add(client):

@@ -1,7 +1,7 @@
 """The objects of a Git repository, from a pack or an archive to files, without a checkout.
 
 Each object is named by the hash of its content, and read by that name alone: whatever a pack holds, a commit's name
-leads to the files of this commit. No filter, attribute, hook or submodule is looked at, and a link is data. The files
+leads to the files of this commit. No filter, attribute, hook or submodule is obeyed, and a link is data. The files
 of a skill go through the rules for archives (:mod:`skillwire.trust.archive.plan`).
 
 Trust: packs are hostile. :mod:`skillwire.limits` bounds the number of objects, their bytes once inflated, and the files
@@ -235,6 +235,8 @@ def read_repository_archive(archive: bytes) -> tuple[str, dict[str, bytes]]:
         objects[blob] = content
         mode = _LINK if entry.kind == "symlink" else _EXECUTABLE if entry.executable else _FILE
         folder, parts = root, path.split("/")
+        if parts[-1] == ".gitattributes" and b"export-" in content:
+            raise _malformed("the archive leaves out or changes files of its commit")
         for part in parts[:-1]:
             below = folder.setdefault(part, {})
             if not isinstance(below, dict):

@@ -219,12 +219,14 @@ class TestUpdate:
 
 
 class TestServers:
-    def test_an_archive_of_the_host_is_one_request(self, client, server, repository, monkeypatch):
+    def test_an_archive_of_the_host_is_enough(self, client, server, repository, monkeypatch):
         monkeypatch.setitem(git_source.ARCHIVES, server.host, "{repository}/archive/{ref}.tar.gz")
-        for ref in ("HEAD", "main", "v1.0.0"):
-            server.answers[f"/r/.git/archive/{ref}.tar.gz"] = (200, repository.archive(ref), "application/x-gzip")
+        for ref in ("HEAD", "main", "v1.0.0"):  # as GitHub does, which redirects to a host for downloads
+            download = {"Location": f"/r/tar.gz/{ref}"}
+            server.answers[f"/r/.git/archive/{ref}.tar.gz"] = (302, b"", "text/html", download)
+            server.answers[f"/r/tar.gz/{ref}"] = (200, repository.archive(ref), "application/x-gzip")
         client.add(f"{server.url}/r/.git/a", consent=True)
-        assert server.requests == ["GET /r/.git/archive/HEAD.tar.gz"]
+        assert server.requests == ["GET /r/.git/archive/HEAD.tar.gz", "GET /r/tar.gz/HEAD"]
         by_archive = client.installed()[0]
         assert by_archive.git.commit == repository.git("rev-parse", "HEAD")
         monkeypatch.setattr(git_source, "ARCHIVES", {})
@@ -242,6 +244,13 @@ class TestServers:
         server.answers["/r/.git/archive/HEAD.tar.gz"] = answer
         client.add(f"{server.url}/r/.git/a", consent=True)
         assert body(client, "a") == "Three."
+
+    def test_an_archive_that_leaves_files_out_is_not_used(self, client, server, repository, monkeypatch):
+        repository.write({".gitattributes": "scripts export-ignore\n"}).commit()
+        monkeypatch.setitem(git_source.ARCHIVES, server.host, "{repository}/archive/{ref}.tar.gz")
+        server.answers["/r/.git/archive/HEAD.tar.gz"] = (200, repository.archive("HEAD"), "application/x-gzip")
+        client.add(f"{server.url}/r/.git/a", consent=True)
+        assert (client.root / ".agents/skills/a/scripts/run.sh").is_file()
 
     @pytest.mark.parametrize(
         ("status", "code"),

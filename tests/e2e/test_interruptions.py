@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually
@@ -148,16 +149,16 @@ def test_a_signal_while_it_downloads(project, number, update):
     project.publisher.version = "new"
     arguments = ("update", "--yes") if update else project.add()
     for at in (1, 4, 7, 13):
-        process = None
-        started: list[subprocess.Popen[bytes]] = []
+        started: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
 
         def end(started=started):
-            started[0].send_signal(number)
-            started[0].wait(PATIENCE)
+            process = started.get(timeout=PATIENCE)  # it may ask before its start has returned
+            process.send_signal(number)
+            process.wait(PATIENCE)
 
         project.publisher.at, project.publisher.then = at, end
         process = project.start(*arguments)
-        started.append(process)
+        started.put(process)
         output = process.communicate(timeout=PATIENCE)[0].decode()
         project.publisher.at = 0
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -9}.get(number, 128 + number), output

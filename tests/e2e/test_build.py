@@ -461,7 +461,8 @@ def test_pages_show_the_site_of_a_configuration_and_are_made_again_when_it_chang
     (tmp_path / "logo.png").write_bytes(picture)
     table = '[site]\ntitle = "A <b> C"\nintro = "**Ours**"\nlogo = "logo.png"\ncontact = "a@example.com"\n'
     config.write_text(table + 'featured = ["tools", "absent"]\n')
-    build(skills, "-o", site, "--config", config, home=home)
+    findings = build(skills, "-o", site, "--config", config, home=home)["findings"]
+    assert "featured names absent, which is not published" in [one["message"] for one in findings]
     first, tools = (site / "index.html").read_text(), (site / "skills" / "tools.html").read_text()
     assert "<h1>A &lt;b&gt; C</h1>" in first
     assert "<strong>Ours</strong>" in first

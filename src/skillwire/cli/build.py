@@ -13,6 +13,7 @@ from skillwire.cli.output import bold, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
 from skillwire.model.branding import PLAIN
+from skillwire.model.skill import Finding
 from skillwire.model.url import check_base_url
 
 if TYPE_CHECKING:
@@ -103,13 +104,12 @@ def command(
         dry_run=options["dry_run"],
         listings=app.site_files(bridges, publisher, base_url),
     )
+    config, absent = options["config"], list[str]()
     if options["pages"]:
         from skillwire.web.static_pages import with_pages  # noqa: PLC0415  # same
 
-        config = options["config"]
-        site_options = with_pages(
-            site_options, configuration.load_configuration(Path(config)).site if config else PLAIN
-        )
+        brand = configuration.load_configuration(Path(config)).site if config else PLAIN
+        site_options = with_pages(site_options, brand, absent.extend)
     build = static_site.SiteBuild(site_options)
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
@@ -119,6 +119,9 @@ def command(
         report = build.run(progress.advance)
     for finding in sorted(report.findings, key=lambda row: row.level != "error"):
         output.finding(finding)  # errors stand first, where a thousand warnings do not hide them
+    for name in absent:
+        message, fix = f"featured names {name}, which is not published", "Correct the name, or publish the skill."
+        output.finding(Finding("SERVER_CONFIGURATION", "warning", message, SourceLocation(config), fix))
     _check(report, skip_broken=options["skip_broken"], allow_empty=options["allow_empty"])
     _print_result(output, site, report)
 

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillwire.model.skill import Skill
 
 #: The ``Content-Security-Policy`` of a logo.
 LOGO_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -48,6 +53,22 @@ class Branding(NamedTuple):
     logo: Logo | None = None
     contact: str = ""
     featured: tuple[str, ...] = ()
+
+    def featured_in(self, skills: Mapping[str, Skill]) -> dict[str, Skill | None]:
+        """Return the skill of each featured name; None for one that ``skills`` do not have.
+
+        Of packages, ``skills`` have those at the root by their names alone.
+        """
+        found: dict[str, Skill | None] = {}
+        for name in self.featured:
+            namespace, _, own = name.rpartition("/")
+            skill = skills.get(name) or skills.get(own)
+            found[name] = skill if skill and namespace in {"", skill.publisher} else None
+        return found
+
+    def missing_from(self, skills: Mapping[str, Skill]) -> list[str]:
+        """Return the featured names that ``skills`` do not have."""
+        return [name for name, skill in self.featured_in(skills).items() if skill is None]
 
     @property
     def contact_url(self) -> str:

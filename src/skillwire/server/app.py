@@ -59,6 +59,7 @@ from skillwire.server.configuration import ServerConfiguration, load_configurati
 from skillwire.server.downloads import Downloads
 from skillwire.server.execution_service import Dispatcher
 from skillwire.server.executions import ExecutionRoutes, make_executions
+from skillwire.server.log import MissingNames
 from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.namespace_proofs import NamespaceProofs
@@ -329,7 +330,12 @@ def make_services(
     dht: LanSettings | None = None,
 ) -> Services:
     """Return the parts of an HTTP server; arguments and errors as of :func:`create_app`."""
-    catalog, executions = parts.catalog, parts.executions
+    catalog, executions, site = parts.catalog, parts.executions, parts.configuration.site
+    if site.featured:
+        missing = MissingNames(
+            "featured, but not published", lambda new: site.missing_from(new.public_view.listed_usable.skills)
+        )
+        catalog.follows.append(missing.log)
     service = authority = node = identity = None
     if lan is not None or dht is not None:
         from skillwire.server.lan import compose  # noqa: PLC0415  # mDNS and cryptography

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from traceback import walk_tb
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
@@ -27,6 +27,9 @@ from skillwire.model.packed_skills import SkillChanges
 from skillwire.server.http import LOGGED
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.tracing import is_tracing
+
+if TYPE_CHECKING:
+    from skillwire.server.revision import Revision
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
@@ -134,6 +137,24 @@ def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequenc
 def _few(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+class MissingNames:
+    """Logs the names that the operator configured and that are not published, once for each set of them.
+
+    ``find`` returns those that a revision lacks.
+    """
+
+    def __init__(self, event: str, find: Callable[[Revision], list[str]]) -> None:
+        self._event, self._find = event, find
+        self._logged: list[str] = []
+
+    def log(self, revision: Revision) -> None:
+        """Log those that ``revision`` lacks."""
+        missing = self._find(revision)
+        if missing and missing != self._logged:
+            structlog.get_logger("skillwire").warning(self._event, skills=", ".join(missing))
+        self._logged = missing
 
 
 def log_broken(log: FilteringBoundLogger, broken: Iterable[InvalidFolder]) -> None:

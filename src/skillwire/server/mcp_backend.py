@@ -21,6 +21,7 @@ from skillwire.model.search import SearchQuery
 from skillwire.model.skill import Skill, is_skill_name
 from skillwire.registry.search import read_words, telling_words
 from skillwire.server.callable_skills import CallableSkills
+from skillwire.server.log import MissingNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,19 +50,12 @@ def check_pins(pins: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-class MissingPins:
-    """Logs the pinned skills that are not published, once for each set of them."""
-
-    def __init__(self, pins: Iterable[str]) -> None:
-        self._pins = tuple(pins)
-        self._logged: list[str] = []
-
-    def log(self, revision: Revision) -> None:
-        """Log the pinned skills that a revision does not publish."""
-        missing = [name for name in self._pins if name not in revision.everything.skills]
-        if missing and missing != self._logged:
-            structlog.get_logger("skillwire.mcp").warning("pinned, but not published", skills=", ".join(missing))
-        self._logged = missing
+def missing_pins(pins: Iterable[str]) -> MissingNames:
+    """Return what logs the pinned skills that a revision does not publish."""
+    names = tuple(pins)
+    return MissingNames(
+        "pinned, but not published", lambda new: [one for one in names if one not in new.everything.skills]
+    )
 
 
 def log_left_out(revision: Revision) -> None:

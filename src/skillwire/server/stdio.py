@@ -26,7 +26,7 @@ from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
 from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.mcp_backend import McpCaller, MissingPins, check_pins, log_left_out, make_mcp_backend
+from skillwire.server.mcp_backend import McpCaller, check_pins, log_left_out, make_mcp_backend, missing_pins
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
@@ -180,7 +180,7 @@ async def serve_mcp_stdio(parts: Components, pins: Sequence[str]) -> None:
         if (revision := await catalog.first()) is not None:
             await asyncio.to_thread(log_left_out, revision)
 
-    catalog.follows.append(MissingPins(pins).log)
+    catalog.follows.append(missing_pins(pins).log)
     async with started(parts):
         logging = asyncio.create_task(log_first())
         try:

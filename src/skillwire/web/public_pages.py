@@ -176,9 +176,9 @@ def hit(
 def site_values(brand: Branding, skills: Mapping[str, Skill], *, is_first: bool) -> dict[str, Any]:
     """Return what a list shows above the skills; the featured ones only on its first page."""
     featured = [
-        (f"packages/{name}" if "/" in name else f"skills/{name}", name, skills[name].description)
-        for name in brand.featured
-        if is_first and name in skills
+        (f"packages/{name}" if "/" in name and name in skills else f"skills/{skill.name}", name, skill.description)
+        for name, skill in brand.featured_in(skills).items()
+        if is_first and skill is not None
     ]
     return {"featured": featured, "intro": _intro(brand.intro)}
 

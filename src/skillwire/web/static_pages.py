@@ -33,7 +33,7 @@ from skillwire.web.public_pages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from skillwire.adapters.files.loading import SkillWriter
     from skillwire.adapters.files.static_site import SiteOptions
@@ -48,10 +48,16 @@ _SKILLS: Final = 200
 _NOT_CALLED: Final = "This static site answers no calls. A server that publishes the skill takes these inputs."
 
 
-def with_pages(options: SiteOptions, brand: Branding = PLAIN) -> SiteOptions:
-    """Return the options of a build that writes pages too, with the operator's ``brand``."""
+def with_pages(
+    options: SiteOptions, brand: Branding = PLAIN, tell: Callable[[list[str]], object] = lambda _: None
+) -> SiteOptions:
+    """Return the options of a build that writes pages too, with the operator's ``brand``.
+
+    ``tell`` is called with the featured names that the site does not have.
+    """
 
     def listings(catalog: Catalog) -> Mapping[str, bytes]:
+        tell(brand.missing_from(catalog.skills))
         return {**options.listings(catalog), **list_pages(catalog, options.base_url, brand)}
 
     shown = brand.title, brand.contact, brand.logo.name if brand.logo else ""

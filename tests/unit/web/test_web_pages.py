@@ -8,10 +8,11 @@ from urllib.parse import urljoin
 
 import brotli
 import pytest
+import structlog
 from blockbuster import blockbuster_ctx
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
@@ -495,9 +496,15 @@ LOGO = read_logo(b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</scr
 
 async def test_a_site_has_the_words_and_the_picture_of_its_operator(serve):
     intro = "By **us**. [docs](https://docs.example) [x](javascript:alert(1)) <script>alert(1)</script>"
-    brand = Branding("Tools <of> us", intro, LOGO, "help@example.com", ("tools", "secret-plans", "none"))
-    client = serve(configuration=ServerConfiguration(site=brand))
-    page = (await client.request("/", HTML)).body.decode()
+    featured = ("acme/tools", "other/tools", "secret-plans", "none")
+    brand = Branding("Tools <of> us", intro, LOGO, "help@example.com", featured)
+    with structlog.testing.capture_logs() as logs:
+        client = serve(configuration=ServerConfiguration(site=brand))
+        page = (await client.request("/", HTML)).body.decode()
+        told = await eventually_async(
+            lambda: [line["skills"] for line in logs if line["event"] == "featured, but not published"]
+        )
+    assert told == ["other/tools, secret-plans, none"]
     for text in (
         "<title>Tools &lt;of&gt; us</title>",
         "<h1>Tools &lt;of&gt; us</h1>",
@@ -505,7 +512,7 @@ async def test_a_site_has_the_words_and_the_picture_of_its_operator(serve):
         'href="https://docs.example"',
         f'src="./assets/{LOGO.name}"',
         'href="mailto:help@example.com"',
-        '<a href="./skills/tools">tools</a>',
+        '<a href="./skills/tools">acme/tools</a>',
     ):
         assert text in page, text
     assert 'href="javascript' not in page

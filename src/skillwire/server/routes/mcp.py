@@ -28,7 +28,7 @@ from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.server.auth.challenges import MCP_PATH
 from skillwire.server.components import Protocol
 from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
-from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
+from skillwire.server.mcp_backend import McpCaller, log_left_out, make_mcp_backend, missing_pins
 from skillwire.server.openapi import TEXT, problem, reference
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import CROWDED
@@ -193,7 +193,7 @@ class Mcp(Protocol):
         is_there = settings.serve and has_sdk()
         route = McpRoute(services)
         if is_there:
-            services.catalog.follows.append(MissingPins(settings.pins).log)
+            services.catalog.follows.append(missing_pins(settings.pins).log)
             services.close.append(route.close)
         return [
             Route(

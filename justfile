@@ -56,7 +56,7 @@ schema *arguments:
 [no-exit-message]
 docs-serve:
     python tools/generate_docs.py
-    zensical serve --dev-addr 127.0.0.1:8001
+    watchfiles "python tools/generate_docs.py" docs & trap "kill $!" EXIT; zensical serve --dev-addr 127.0.0.1:8001
 
 # each fuzz target for SECONDS, two at a time
 [no-exit-message]

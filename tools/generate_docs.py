@@ -11,14 +11,16 @@ codes and the examples of the lint rules, so these are written into the package.
 and fails when one is stale.
 
 The built pages repeat other sources: the codes and lint rules, the clauses of each protocol's SPEC.md, the docstrings
-of the public names, and the licences of installed packages. They are not committed, and each run writes them,
-``--check`` included.
+of the public names, and the licences of installed packages. In ``docs`` a few words stand for each, which name its
+source. The site is made from ``build/docs``, a copy of ``docs`` with the built pages, which each run makes, ``--check``
+included.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,7 +74,10 @@ COMMON_OPTIONS: Final = (
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 RULE_EXAMPLES: Final = Path(__file__).with_name("rule_examples.md")
-REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
+PROJECT: Final = Path(__file__).parent.parent
+DOCS: Final = PROJECT / "docs"
+REFERENCE: Final = DOCS / "reference"
+SITE_SOURCE: Final = PROJECT / "build" / "docs"
 PROTOCOLS: Final = {
     "agent_skills": "Agent Skills Discovery",
     "skill_sharing": "Skill Sharing",
@@ -94,14 +99,16 @@ _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w. -]+) -->\n).*?(<!-- 
 def main() -> int:
     """Write the stale pages, or, with ``--check``, name them; return the exit code."""
     check = "--check" in sys.argv[1:]
-    for page, text in built_pages():
-        page.write_text(f"<!-- generated: all -->\n\n{text}\n<!-- end of generated -->\n")
     stale = [(page, text) for page, text in generated_pages() if not page.exists() or page.read_text() != text]
     for page, text in stale:
-        print("stale:" if check else "written:", page.relative_to(REFERENCE.parent.parent))
+        print("stale:" if check else "written:", page.relative_to(PROJECT))
         if not check:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(text)
+    shutil.rmtree(SITE_SOURCE, ignore_errors=True)
+    shutil.copytree(DOCS, SITE_SOURCE)
+    for page, text in built_pages():
+        SITE_SOURCE.joinpath(page.relative_to(DOCS)).write_text(text)
     if check and stale:
         print("fix: ./dev docs")
         return 1
@@ -138,7 +145,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
 
 
 def built_pages() -> Iterator[tuple[Path, str]]:
-    """Yield each page that is not committed, and its text."""
+    """Yield the place in ``docs`` of each page that is not committed, and its text."""
     yield REFERENCE / "api.md", api_reference()
     yield REFERENCE / "codes.md", error_codes()
     yield REFERENCE / "lint-rules.md", lint_rules()

@@ -20,7 +20,7 @@ from skillwire.trust.hidden_text import display_width, neutralise
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from skillwire.adapters.stores import Stores
     from skillwire.cli.documents import LockedObject, RefObject
@@ -186,7 +186,19 @@ def confirm(question: str, *, about: str = "") -> bool:
         return False
     if about:
         click.echo(folded(about), err=True)
-    return click.confirm(folded(f"{question} [y/N]"), default=False, show_default=False, err=True)
+    return ask(f"{question} [y/N]", {"n": False, "no": False, "y": True, "yes": True}, "y or n")
+
+
+def ask(question: str, answers: Mapping[str, T], wanted: str) -> T:
+    """Ask until the answer is one of ``answers``, or empty, which is the first; else say what is ``wanted``."""
+
+    def read(typed: str) -> T:
+        if (answer := typed.strip().lower()) in answers:
+            return answers[answer]
+        raise click.UsageError(f"answer {wanted}")
+
+    default = next(iter(answers))
+    return click.prompt(folded(question), default, show_default=False, value_proc=read, err=True)
 
 
 def ref_object(ref: SkillRef) -> RefObject:

@@ -17,6 +17,7 @@ from skillwire.cli.add import carry_out, inspect
 from skillwire.cli.lan_view import check_names, heard, lan_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
+    ask,
     combine,
     confirm,
     has_terminal,
@@ -221,8 +222,8 @@ class Substitute:
             click.echo(folded(f"{number:>2}  {reference_to(skill.ref)}"), err=True)
             click.echo(folded(f"    {shortened(skill.description, terminal_width() - _MARGIN)}"), err=True)
             click.echo(folded(f"    {self._why(skill)}"), err=True)
-        numbers = click.IntRange(0, len(offered))
-        chosen = click.prompt("Number of the skill to install; 0 for none", type=numbers, default=0, err=True)
+        numbers = {str(number): number for number in range(len(offered) + 1)}
+        chosen = ask("Number of the skill to install; 0 for none", numbers, f"a number from 0 to {len(offered)}")
         if chosen == 0:
             raise UsageError("USAGE", "no skill was chosen", fix="Inspect the skills, then run the command again.")
         return offered[chosen - 1]

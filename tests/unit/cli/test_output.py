@@ -78,18 +78,19 @@ def test_many_warnings_are_counted_by_code_and_no_error_is(capsys):
     )
 
 
-def test_a_question_is_one_harmless_line(monkeypatch):
+def test_a_question_is_one_harmless_line_and_says_what_answers_it(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 
-    def answer(question, **_):
-        asked.append(question)
-        return True
+    def answer(prompt):
+        asked.append(prompt)
+        return ("what", "Yes")[len(asked) - 1]
 
-    monkeypatch.setattr("click.confirm", answer)
+    monkeypatch.setattr("click.termui.visible_prompt_func", answer)
     assert confirm("from \x1b[2J\nhere?")
-    assert asked == ["from [U+001B][2J here? [y/N]"]
+    assert asked == ["from [U+001B][2J here? [y/N]: "] * 2
+    assert capsys.readouterr().err == "Error: answer y or n\n"
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -40,7 +40,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD: Final = frozenset({307, 308})
 _SEE_OTHER: Final = 303
 _NOT_MODIFIED: Final = 304
-_OK: Final = 200
+OK: Final = 200
 ABSENT: Final = frozenset({404, 410})
 DENIED: Final = frozenset({401, 403})
 _PARTIAL: Final = 206
@@ -114,9 +114,9 @@ def fetch_document(
     cached: CachedResponse | None,
     authorization: str | None,
     max_bytes: int,
-    denied: Callable[[HttpResponse], SkillwireError],
+    refused: Callable[[HttpResponse], SkillwireError],
 ) -> Flow[HttpResponse | None]:
-    """Fetch a JSON document; None when it does not exist. A 304 confirms ``cached``; ``denied`` reads a 401 or 403.
+    """Fetch a JSON document; None when it does not exist. A 304 confirms ``cached``; ``refused`` reads other answers.
 
     Raises FetchError (``HTTP_STATUS``, ``CONTENT_TYPE``) and as :func:`fetch`.
     """
@@ -128,17 +128,10 @@ def fetch_document(
         return None
     if response.status == _NOT_MODIFIED:
         return response
-    expect_ok(response, denied)
+    if response.status != OK:
+        raise refused(response)
     expect_json(response)
     return response
-
-
-def expect_ok(response: HttpResponse, denied: Callable[[HttpResponse], SkillwireError]) -> None:
-    """Check that the status is 200. Raises ``denied`` for 401 and 403, FetchError (``HTTP_STATUS``) for others."""
-    if response.status in DENIED:
-        raise denied(response)
-    if response.status != _OK:
-        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=SourceLocation(response.url))
 
 
 def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:

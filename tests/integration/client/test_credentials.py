@@ -369,8 +369,10 @@ def refused(status=401, url=ENDPOINT):
 class Closed(SimulatedPublisher):
     """Refuses everything."""
 
+    status = 401
+
     def _ask(self, request):
-        return refused(url=request.url)
+        return refused(self.status, request.url)
 
 
 @pytest.fixture
@@ -401,6 +403,13 @@ def test_a_stored_key_that_was_revoked_is_told_at_an_endpoint(logged_in):
 def test_it_is_told_by_an_index_too(logged_in):
     error = failing(client_of(logged_in, Closed()).index, ENDPOINT_ORIGIN)
     assert (error.code, error.message, error.fix) == ("ACCESS_DENIED", f"the origin answered 401: {WHY}", STORED)
+
+
+def test_what_a_server_says_of_its_failure_is_told(logged_in):
+    closed = Closed()
+    closed.status = 503
+    error = failing(client_of(logged_in, closed).index, ENDPOINT_ORIGIN)
+    assert (error.code, error.message) == ("HTTP_STATUS", f"the origin answered 503: {WHY}")
 
 
 def test_a_credential_from_elsewhere_is_not_said_to_be_stored(home):

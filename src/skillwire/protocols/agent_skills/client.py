@@ -18,7 +18,7 @@ from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.guarded_json import server_code, server_message
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, may_store
-from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
+from skillwire.wire.fetch import ABSENT, DENIED, OK, download, expect_archive, fetch_document
 
 _PARTIAL: Final = 206
 _FORBIDDEN: Final = 403
@@ -38,7 +38,7 @@ def fetch_index(
 
     Raises FetchError (``ACCESS_DENIED``), and as :func:`skillwire.wire.fetch.fetch_document`.
     """
-    return fetch_document(url, cached, authorization, limits.INDEX_BYTES, _denied)
+    return fetch_document(url, cached, authorization, limits.INDEX_BYTES, _refused)
 
 
 def fetch_artifact(
@@ -110,8 +110,8 @@ def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResp
     if response.status in ABSENT:
         message = "the index names a file that does not exist"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(request.url))
-    if not (response.status == _PARTIAL and response.in_sink):
-        expect_ok(response, _denied)
+    if response.status != OK and not (response.status == _PARTIAL and response.in_sink):
+        raise _refused(response)
     return response
 
 
@@ -136,9 +136,10 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
     return HttpRequest(url, headers=headers, max_bytes=max_bytes)
 
 
-def _denied(response: HttpResponse) -> SkillwireError:
+def _refused(response: HttpResponse) -> SkillwireError:
     reason = server_message(response.body)
     if response.status == _FORBIDDEN and server_code(response.body) == "QUARANTINED":
         return TrustError("QUARANTINED", reason or "the origin refuses it", place=SourceLocation(response.url))
     message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
-    return FetchError("ACCESS_DENIED", message, place=SourceLocation(response.url))
+    code = "ACCESS_DENIED" if response.status in DENIED else "HTTP_STATUS"
+    return FetchError(code, message, place=SourceLocation(response.url))

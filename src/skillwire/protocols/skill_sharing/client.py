@@ -8,7 +8,7 @@ Spec: SSP §4.2; SSB §5.2 to §5.4. Trust: every response is hostile.
 from __future__ import annotations
 
 from skillwire import limits
-from skillwire.errors import SkillwireError
+from skillwire.errors import FetchError, SkillwireError, SourceLocation
 from skillwire.model.install import CachedResponse
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.wire import fetch
@@ -37,10 +37,12 @@ def fetch_document(
     Raises as :func:`skillwire.wire.fetch.fetch_document`; ``AUTH_REQUIRED`` and ``PERMISSION_DENIED`` have the
     provider's message.
     """
-    return fetch.fetch_document(url, cached, authorization, max_bytes, _denied)
+    return fetch.fetch_document(url, cached, authorization, max_bytes, _refused)
 
 
-def _denied(response: HttpResponse) -> SkillwireError:
+def _refused(response: HttpResponse) -> SkillwireError:
+    if response.status not in fetch.DENIED:
+        return FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=SourceLocation(response.url))
     from skillwire.protocols.skill_sharing.errors import decode_error  # noqa: PLC0415  # heavy, and rarely needed
 
     return decode_error(response.body, status=response.status, source=response.url)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skillwire.web.public_pages import CallPart
 
 _OTHER: Final = "This version is not called here. The current version of the skill of this name is"
+_TAKEN: Final = "Another skill has this name here, so this one is not called."
 _NEEDS_LOGIN: Final = frozenset({"AUTH_REQUIRED", PAGE_REFUSED})
 _REFUSALS: Final = {
     "AUTH_REQUIRED": "Calls of this skill need a key.",
@@ -111,7 +112,8 @@ class CallPages:
         has_mcp = self._has_mcp and bool(skill.action)
 
         def make() -> str:
-            snippets = call_snippets(skill.name, descriptor, context.site, has_mcp=has_mcp)
+            is_taken = shown.refusal == _TAKEN  # the calls would be those of the other skill
+            snippets = [] if is_taken else call_snippets(skill.name, descriptor, context.site, has_mcp=has_mcp)
             return render((shown, snippets, descriptor.inputs), request.frame)
 
         html = await asyncio.to_thread(make)
@@ -124,6 +126,8 @@ class CallPages:
         revision = await context.find_revision(0)
         view = await self._parts.views.of(principal, revision) if revision else None
         known = view.usable.skills.get(skill.name) if view else None
+        if known is not None and known.publisher != skill.publisher:
+            return None, ShownCall(refusal=_TAKEN)
         if known is None or known.artifact != skill.artifact:
             return None, ShownCall(refusal=f"{_OTHER} {known.version}." if known else "It is not called here.")
         sent = [field for field in context.scope["headers"] if field[0] != b"origin"]

@@ -113,7 +113,7 @@ PAGES = {
         ],
         ["<img", "print(10)"],
     ),
-    "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It has no lines that differ.", "new.txt"], []),
+    "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It is empty.", "new.txt"], []),
     "/packages/ann/notes/diff?from=1.1.0&to=1.1.0": (["No files changed"], []),
     "/packages/ann/notes@1.1.0/files/run.py": (
         ['href="../../../../packages/ann/notes@1.1.0/raw/run.py"', '<div id="L40">', "pay[U+202E]me"],
@@ -260,6 +260,18 @@ async def test_old_names_redirect_and_unknown_ones_are_not_found(site, browser):
         "/publishers/..%2f",
     ):
         assert "Nothing is published here" in await text(browser, target, 404)
+
+
+async def test_the_page_of_a_package_whose_name_another_one_has_shows_no_calls(site, browser):
+    action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+    for namespace in ("ann", "bob"):
+        archive = skill_archive("adder", skill_toml=action, main_py="def main(args): ...\n")
+        assert (await site.publish(namespace, archive)).status == 201
+    site.look()
+    assert "skillwire call http://skills.example.com/adder" in await text(browser, "/packages/ann/adder/call")
+    taken = await text(browser, "/packages/bob/adder/call")
+    assert "Another skill has this name here, so this one is not called." in taken
+    assert "skillwire call" not in taken
 
 
 async def test_the_list_is_sorted_by_changes_and_downloads(site, browser):

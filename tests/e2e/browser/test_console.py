@@ -441,7 +441,7 @@ def test_a_traceback_keeps_its_lines_and_can_be_copied(site, enter):
     page = enter(f"/executions/{claim.execution_id}")
     shown = page.get_by_role("region", name="Traceback")
     assert shown.evaluate("one => [getComputedStyle(one).whiteSpace, one.textContent.trim()]") == [
-        "pre-wrap",
+        "pre",
         lines.strip(),
     ]
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -81,6 +81,11 @@ class TestPipe:
         done = run(project, "cat", f"{origin}/letter-docx", "SKILL.md")
         assert done.raw == (EXAMPLES / "letter-docx/SKILL.md").read_bytes()
 
+    def test_a_call_of_instructions_leads_to_add(self, origin, project):
+        refused = document(project, "call", f"{origin}/api-error-design", code=2)["error"]
+        assert refused["code"] == "NOT_CALLABLE"
+        assert refused["fix"].startswith(f"Install it: skillwire add {origin}/api-error-design;")
+
     def test_cat_of_what_leads_out(self, origin, project):
         done = run(project, "cat", f"{origin}/csv-profile", "../../../etc/passwd")
         assert done.code == 4

@@ -26,7 +26,7 @@ SUGGESTIONS: Final = {
     "new": "init", "create": "init", "scaffold": "init",
     "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",
     "abort": "executions cancel", "stop": "executions cancel", "cancel": "executions cancel",
-    "wait": "executions result", "result": "executions result", "status": "executions show",
+    "calls": "executions list", "wait": "executions result", "result": "executions result", "status": "executions show",
     "login": "auth login", "logout": "auth logout", "logins": "auth status", "whoami": "auth status",
     "origins": "trust list", "grants": "grant list", "approve": "grant add", "work": "worker", "tokens": "token list",
     "diagnose": "doctor", "health": "doctor", "where": "which", "resolve": "which",

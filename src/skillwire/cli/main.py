@@ -147,7 +147,11 @@ class LazyGroup(click.Group):
                 formatter.write_dl(list(commands.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nExamples:\n  skillwire serve skills\n  skillwire add example.com/pdf-forms",
+)
 @click.version_option(VERSION, "-V", "--version", message="skillwire %(version)s")
 @click.option("--debug", is_flag=True, envvar="SKILLWIRE_DEBUG", help="Print a stack trace with an error.")
 @click.pass_context

@@ -30,6 +30,7 @@ COMMANDS = dict(_commands(cli))
 def test_every_command_is_looked_at():
     assert {path[1] for path in COMMANDS} == {name for section in GROUPS.values() for name in section}
     assert len(COMMANDS) > 90
+    assert "\n  Examples:\n    skillwire serve skills\n" in cli.get_help(_context())
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

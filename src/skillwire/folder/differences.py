@@ -116,7 +116,8 @@ def _compare(change: FileChange, read: Callable[[Digest], bytes | None], budget:
     if len(lines) > budget.lines:
         return change._replace(reason="It has more changed lines than there is room for.")
     budget.lines -= len(lines)
-    return change._replace(lines=lines, reason="" if lines else "It has no lines that differ.")
+    same = "Only a byte order mark or the end of the last line differs." if old and new else "It is empty."
+    return change._replace(lines=lines, reason="" if lines else same)
 
 
 def compare_lines(old: str, new: str, budget: Budget) -> Iterator[DiffLine]:

@@ -81,7 +81,7 @@ _NO_SCHEMA: Final = """\
 # The first line is then: #:schema ../skill-toml.json
 """
 _MANIFEST: Final = """\
-{schema}# Fields beyond SKILL.md. Every field is optional.
+{schema}# Fields beyond those of SKILL.md (skillwire explain --schema SKILL.md). Every field is optional.
 version = "0.1.0"
 kind = "{kind}"
 access = "public"  # or restricted, or private

@@ -235,14 +235,10 @@ def edited(client: McpClient, text: str, name: str, entry: dict[str, Any] | None
         read = _parse(client, after, source) if after.strip() else {}
     except SkillwireError:  # such as a table of TOML that is written in one line
         read = {}
-    if read.get(client.key, {}) != wanted or _without(read, client.key) != _without(before, client.key):
+    if read.get(client.key, {}) != wanted or {**read, client.key: None} != {**before, client.key: None}:
         message = "the file has a form that cannot be edited safely"
         raise ConflictError("CLIENT_CONFIG", message, place=place, fix=f"Edit {client.key} by hand.")
     return after if read else ""
-
-
-def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name != key}
 
 
 def _is_ours(entry: Any) -> bool:

@@ -199,8 +199,7 @@ class Registry:
         if right.is_new:
             with suppress(ConflictError):  # another publication made it meanwhile, and decides below who may publish
                 await self._make_namespace(actor, right.namespace)
-            member = actor._replace(roles=await self.store.roles(actor.account))
-            await self.require(member, Role.PUBLISHER, right.namespace, scope=PUBLISH)
+            await self.require(actor, Role.PUBLISHER, right.namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
         how, package, number = await self.store.publish(one, prepared.artifact, change)
@@ -435,9 +434,11 @@ class Registry:
         Raises TrustError, NotFoundError (``NAMESPACE_NOT_FOUND``).
         """
         require_account(actor)
-        name = namespace if namespace in actor.roles else (await self.namespace(namespace)).name
+        name, own = namespace, actor.roles.get(namespace)
+        if own is None:  # it has another name now, or is newer than what was read with the token
+            name = (await self.namespace(namespace)).name
+            own = (await self.store.roles(actor.account)).get(name)
         self._allow(actor, scope, name)
-        own = actor.roles.get(name)
         if not actor.is_operator and (own is None or not Role(own).includes(role)):
             message = f"{actor.account} needs the role {role} in {name}"
             raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})

@@ -429,6 +429,18 @@ def test_update_brings_what_changed(tmp_path, project):
         assert (project / ".agents/skills/git-commit-messages/SKILL.md").read_bytes() == skill_md.read_bytes()
 
 
+def test_an_exact_version_that_has_other_bytes_now_is_held_and_not_called_gone(tmp_path, project):
+    skill_md = write_skill(tmp_path / "skills", "notes") / "SKILL.md"
+    with serving(tmp_path / "skills", tmp_path / "server") as origin:
+        document(project, "add", f"{origin}/notes@1.0.0", "--yes")
+        skill_md.write_text(skill_md.read_text() + "\nMore.\n")
+        eventually(lambda: run(project, "outdated").code)
+        (held,) = document(project, "update", code=4)["failed"].values()
+        assert held["code"] == "VERSION_REUSED"
+        accept = held["fix"].split()[-2:]
+        assert [row["name"] for row in document(project, "update", *accept)["installed"]] == ["notes"]
+
+
 def test_help_of_every_command(project):
     commands = re.findall(r"^  ([a-z]+)  ", run(project, "--help").out, re.MULTILINE)
     assert len(commands) >= 13

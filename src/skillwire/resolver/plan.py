@@ -448,11 +448,11 @@ def _read_index(source: AgentSkills, url: str) -> Flow[dict[str, SkillRef]]:
 
 def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context: ResolveContext) -> UpdateComparison:
     """Compare with what is in the range that was asked for; to a lower version only from one that is withdrawn."""
-    is_pinned = is_version(locked.wanted) or locked.wanted.startswith("sha256:")
-    usable = [] if is_pinned else usable_versions(versions, locked.wanted)
+    usable = usable_versions(versions, locked.wanted)
     present = next((one for one in versions if one.digest == locked.digest), None)
-    if present is None:
+    if present is None:  # gone, or another one has taken its version
         return _compare_locked(locked, next(iter(usable), None))
+    usable = [] if is_version(locked.wanted) or locked.wanted.startswith("sha256:") else usable
     try:
         check_release(present, None, "")
     except TrustError as error:

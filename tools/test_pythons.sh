@@ -1,9 +1,9 @@
 #!/bin/sh
 # Unit tests on each supported Python that this machine has, beside the one of .venv; each has a .venv-VERSION. Without
-# arguments these are the tests of the parts that read the language most: functions, folders, hostile input, HTTP.
+# arguments these are the tests of the parts that read the language most: functions, folders, hostile input, HTTP, SQLite.
 # A version that is missing is named and fails nothing. A Python is found on PATH, by uv, or among those of pyenv.
 set -eu
-[ $# -gt 0 ] || set -- tests/unit/executions tests/unit/folder tests/unit/trust tests/unit/model tests/unit/wire
+[ $# -gt 0 ] || set -- tests/unit/executions tests/unit/folder tests/unit/trust tests/unit/model tests/unit/wire tests/unit/adapters
 
 say() { printf '%s\n' "test: $*" >&2; }
 

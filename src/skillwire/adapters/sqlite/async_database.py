@@ -33,6 +33,11 @@ _GROUP: Final = 256
 _LOOK: Final = 0.25
 
 
+def _bound(statement: str, values: Values) -> Values | Mapping[str, Any]:
+    """Return values by name for ``?1``: Python 3.12 warns of a sequence for such a placeholder, and 3.14 refuses it."""
+    return {str(number): value for number, value in enumerate(values, 1)} if "?1" in statement else values
+
+
 class SqliteConnection:
     """Fills :class:`skillwire.adapters.sql.connection.Connection`: what it awaits has come already."""
 
@@ -49,20 +54,20 @@ class SqliteConnection:
         return self._connection.in_transaction
 
     async def rows(self, query: str, values: Values = ()) -> Sequence[tuple[Any, ...]]:
-        return self._connection.execute(query, values).fetchall()
+        return self._connection.execute(query, _bound(query, values)).fetchall()
 
     async def row(self, query: str, values: Values = ()) -> Any:  # as the protocol has it
-        return self._connection.execute(query, values).fetchone()
+        return self._connection.execute(query, _bound(query, values)).fetchone()
 
     async def value(self, query: str, values: Values = ()) -> Any:  # of any column
-        row = self._connection.execute(query, values).fetchone()
+        row = self._connection.execute(query, _bound(query, values)).fetchone()
         return None if row is None else row[0]
 
     async def run(self, statement: str, values: Values = ()) -> int:
-        return self._connection.execute(statement, values).rowcount
+        return self._connection.execute(statement, _bound(statement, values)).rowcount
 
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
-        self._connection.executemany(statement, rows)
+        self._connection.executemany(statement, (_bound(statement, row) for row in rows))
 
     async def continue_numbers(self, table: str) -> None:
         """Do nothing: the next number is always behind the greatest."""

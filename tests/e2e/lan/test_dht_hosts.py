@@ -147,11 +147,14 @@ def test_three_servers_find_call_and_add_each_others_skills_through_the_dht_alon
         assert code == 0, error
         code, listed, _ = host.run("list")
         assert [(one["name"], one["digest"]) for one in listed["skills"]] == [(name, record["digest"])]
-    code, status, _ = hosts[0].run("dht", "status")
-    assert (status["process"] is not None, len(status["own"])) == (True, 1)
-    assert {node["address"]: node["answers"] for node in status["bootstrap"]} == {
-        f"{other.address}:{DHT}": True for other in hosts[1:]
-    }
+    answering = {f"{other.address}:{DHT}": True for other in hosts[1:]}
+
+    def is_shown():  # which a node writes every few seconds
+        _, status, _ = hosts[0].run("dht", "status")
+        answers = {node["address"]: node["answers"] for node in status["bootstrap"]}
+        return (status["process"] is not None, len(status["own"]), answers) == (True, 1, answering)
+
+    eventually(is_shown, what=hosts[0].log.read_text)
 
 
 def test_when_multicast_is_cut_the_ladder_falls_to_the_dht(hosts):

@@ -10,8 +10,8 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
+from skillwire.adapters.lan import certificates
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.certificates import RevocationRefresh
 from skillwire.adapters.lan.probes import ask
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames, serial_of
@@ -53,7 +53,7 @@ def server(tmp_path, authority, lan):
 async def member(tmp_path, authority, lan, server, monkeypatch):
     """Give an agent with a certificate of five days ago, which it is time to renew."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "member"))
-    monkeypatch.setitem(RevocationRefresh.__init__.__kwdefaults__, "urls", 0.3)
+    monkeypatch.setattr(certificates, "_URLS", 0.3)
     keys = LanKeys()
     names = RequestedNames(("agent-002",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), time.time() - 5 * DAY))

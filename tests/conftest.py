@@ -88,7 +88,8 @@ def tmp_path(request: pytest.FixtureRequest, _new_folder: Callable[[str], Path])
 def _own_home(_new_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's settings, cache, credentials and agents, in this process and below."""
     for name in [name for name in os.environ if name.upper().startswith(_OF_THE_USER)]:
-        monkeypatch.delenv(name)
+        if not name.startswith("SKILLWIRE_TEST_"):  # it says what to test with
+            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(_new_folder("home")))
 
 

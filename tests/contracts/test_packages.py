@@ -447,6 +447,17 @@ class TestRedirects:
         assert served == ["jottings"]
 
 
+def test_statistics_count_what_somebody_may_know_of(store):
+    store.add_namespace(Namespace("acme", 1.0), "ann", change())
+    publish(store)
+    publish(store, "2.0.0", b"more")
+    publish(store, content=b"hidden", name="plans", access=Access.PRIVATE)
+    store.count_download(NOTES, "1.0.0", "2026-11-28", b"somebody")
+    counts = {"namespaces": 1, "packages": 1, "versions": 2, "downloads": 1, "bytes": 7}
+    assert store.statistics(with_private=False) == counts
+    assert store.statistics(with_private=True) == counts | {"packages": 2, "versions": 3, "bytes": 13}
+
+
 class TestUnowned:
     def test_only_old_artifacts_without_a_version_go(self, tmp_path):
         large = FileBlobs(tmp_path / "artifacts", durable=True)

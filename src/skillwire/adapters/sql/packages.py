@@ -493,12 +493,13 @@ class SqlPackages(Store):
 
     @reads
     async def statistics(self, connection: Connection, *, with_private: bool) -> Mapping[str, int]:
-        known = "SELECT number FROM packages WHERE status != ?" + ("" if with_private else " AND access != ?")
+        listed = "FROM packages WHERE status != ?" + ("" if with_private else " AND access != ?")
+        known = f"SELECT number {listed}"
         row = (Status.DELETED.value,) if with_private else (Status.DELETED.value, Access.PRIVATE.value)
         stored = f"SELECT DISTINCT artifact FROM versions WHERE package IN ({known})"
         queries = {
             "namespaces": "SELECT count(*) FROM namespaces WHERE renamed_to = ''",
-            "packages": f"SELECT count(*) FROM ({known})",
+            "packages": f"SELECT count(*) {listed}",
             "versions": f"SELECT count(*) FROM versions WHERE package IN ({known})",
             "downloads": f"SELECT count(*) FROM downloads WHERE package IN ({known})",
             "bytes": f"SELECT coalesce(sum(size), 0) FROM artifacts WHERE digest IN ({stored})",

@@ -428,6 +428,7 @@ SCENES: dict[str, list[Step]] = {
         Call("remove reader", typed="n\n"),
         set_status("reader/1.0.0", "yanked", reason="Loses pages."),
         Call("outdated"),
+        Call("show REGISTRY/@team/reader@1.0.0"),
         Call("add REGISTRY/@team/reader@1.0.0 --global --yes"),
         Call("add REGISTRY/@team/reader@9 --yes"),
         set_status("diary", "deprecated", reason="", successor="team/journal"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.options import combine, dry_run_option, open_client, open_progress, plural
+from skillwire.cli.options import combine, dry_run_option, open_client, open_progress
 from skillwire.cli.output import Output, bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.folder.files import find_folders
@@ -91,7 +92,9 @@ def command(
     if failed:
         if len(paths) == 1:
             raise failed[0][1]
-        output.line(f"{plural(len(published), 'skill')} published, {len(failed)} not")
+        told = Counter(_WORDS[one.status].rstrip() for one in published)
+        counts = [f"{number} {word}" for word, number in told.items()]
+        output.line(", ".join([*counts, f"{len(failed)} not published"]))
         click.get_current_context().exit(failed[0][1].exit_code)
 
 

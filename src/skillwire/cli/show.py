@@ -229,6 +229,11 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         *([("path", git.path or "."), ("commit", git.commit)] if (git := skill.ref.git) else []),
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
+        *(
+            [("status", f"{state.status}  {state.reason}".rstrip())]
+            if (state := skill.ref.release) and state.status != "active"
+            else []
+        ),
         *([("freshness", str(skill.ref.freshness))] if skill.ref.freshness == "stale" else []),
         *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
     ]
@@ -301,7 +306,7 @@ def _print_next_steps(
         return
     reference = shlex.quote(at_version(reference, version)) if version else reference
     output.hint("read it:", f"skillwire show {reference} --body")
-    if skill.rpc is None:
+    if skill.rpc is None and (skill.ref.release is None or skill.ref.release.is_usable):
         output.hint("add it: ", f"skillwire add {reference}")
 
 

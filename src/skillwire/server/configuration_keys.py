@@ -38,10 +38,7 @@ def _url(value: object) -> str:
 
 
 _count: Final = integer(1, _COUNT_MAX)
-
-
-def _count_from_none(value: object) -> int:
-    return 0 if value == 0 and not isinstance(value, bool) else _count(value)
+_count_from_none: Final = integer(0, _COUNT_MAX)
 
 
 def _days(value: object) -> float:

@@ -77,9 +77,9 @@ class RedirectListener:
 
     def _serve(self, connection: socket.socket, state: str) -> None:
         received = b""
-        connection.settimeout(_IDLE_SECONDS)
         with connection:
-            with contextlib.suppress(OSError):  # it was broken off, or took too long
+            with contextlib.suppress(OSError):  # it was broken off or cut, or took too long
+                connection.settimeout(_IDLE_SECONDS)
                 while b"\r\n\r\n" not in received and len(received) <= limits.LOGIN_REDIRECT_BYTES:
                     if not (data := connection.recv(4096)):
                         break

@@ -222,7 +222,8 @@ def new_logging() -> Iterator[None]:
         configure(**{**settings, "cache_logger_on_first_use": False})
 
     structlog.reset_defaults()
-    configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
+    # A PrintLogger prints to what is sys.stdout at the time, which is soon the command's.
+    configure(logger_factory=structlog.WriteLoggerFactory(sys.stdout))
     for one in loggers:
         one.handlers, one.propagate = [], True
     try:

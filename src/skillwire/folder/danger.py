@@ -37,6 +37,7 @@ _REST: Final = r"(?:\\\r?\n|(?!\b(?:curl|wget)\b)[^\n|;]){0,200}?"
 _LINE: Final = r"[^\n]{0,200}"
 _USER: Final = r"(?:the\s+|your\s+)?(?:user|human|operator)s?\b"
 _UNSEEN: Final = ("knowledge", "knowing", "noticing")
+_KEYS: Final = ("id_rsa", "id_ed25519", "id_ecdsa")
 _HOME: Final = r"(?:~|\$\{?HOME\}?|/root|/home/[^/\s]{1,64}|%USERPROFILE%)"
 
 #: The rule, a message, groups of literals of which one each occurs in whatever fits, and the pattern.
@@ -44,7 +45,11 @@ _PATTERNS: Final = (
     (
         "PIPE_TO_SHELL",
         "the output of a download is run unseen",
-        (("curl", "wget", "iex", "invoke-expression"), ("|", "<(", "$(", "`", "iex", "invoke-expression")),
+        (
+            ("curl", "wget", "iex", "invoke-expression"),
+            ("|", "<(", "$(", "`", "iex", "invoke-expression"),
+            ("curl", "wget", "irm", "iwr", "invoke-", "downloadstring"),
+        ),
         (
             rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
             r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
@@ -82,9 +87,8 @@ _PATTERNS: Final = (
         "CREDENTIAL_FILE",
         "this file holds credentials of its user",
         (
-            ("/.", "\\.", "/etc/shadow", "id_"),
-            ("~", "home", "/root", "%userprofile%", "/etc/shadow", "id_"),
-            ("ssh", "aws", "netrc", "credentials", "gnupg", "kube", "gcloud", "shadow", "id_"),  # of random bytes, few
+            (".ssh", ".aws", ".netrc", ".git-credentials", ".gnupg", ".kube", ".config", "/etc/shadow", *_KEYS),
+            ("~", "home", "/root", "%userprofile%", "/etc/shadow", *_KEYS),
         ),
         (
             rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts|[\w.*-]{{1,64}}\.pub\b))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
@@ -128,15 +132,16 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
     if is_cut := len(data) > 2 * limits.MIB:
         parts = [(0, data[: limits.MIB]), (data.count(b"\n", 0, -limits.MIB), data[-limits.MIB :])]
     for lines, part in parts:
+        patterns = list(range(len(_PATTERNS)))
         try:
             text = part.decode()
         except UnicodeDecodeError:  # all patterns are ASCII, and text of one byte a character is searched fastest
-            likely = part.translate(_LOWERED, _OTHERS).decode()
-            if not path.lower().endswith(".md") and not any(_occur(groups, likely) for _, _, groups, _ in _PATTERNS):
+            patterns = _likely(patterns, part.translate(_LOWERED, _OTHERS).decode())
+            if not patterns and not path.lower().endswith(".md"):
                 continue
             text = part.translate(_ASCII).decode()
         text = text.replace("\0", "")
-        for code, message, found in _matches(path, text):
+        for code, message, found in _matches(path, text, patterns):
             place = place_of_range(text, *found.span(), source)
             yield Danger(code, message, place._replace(line=(place.line or 1) + lines), found[0])
     if is_cut:
@@ -144,13 +149,12 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
         yield Danger("FILE_UNSEARCHED", message, SourceLocation(source), "")
 
 
-def _matches(path: str, text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
+def _matches(path: str, text: str, patterns: list[int]) -> Iterator[tuple[str, str, re.Match[str]]]:
     """Yield the rule, the message and the match of each danger in the text of a file."""
-    lowered = text.lower()
-    for number, (code, message, groups, _) in enumerate(_PATTERNS):
-        if _occur(groups, lowered):
-            for found in islice(_compiled(number).finditer(text), MOST):
-                yield code, message, found
+    for number in _likely(patterns, text.lower()) if patterns else ():
+        code, message, _, _ = _PATTERNS[number]
+        for found in islice(_compiled(number).finditer(text), MOST):
+            yield code, message, found
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):
         comment, addressed = _comments()
         for found in islice(comment.finditer(text), _MOST_COMMENTS):
@@ -158,8 +162,13 @@ def _matches(path: str, text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
                 yield "COMMENT_INSTRUCTION", "a comment speaks to an agent", found
 
 
-def _occur(groups: tuple[tuple[str, ...], ...], text: str) -> bool:
-    return all(any(literal in text for literal in literals) for literals in groups)
+def _likely(patterns: list[int], text: str) -> list[int]:
+    """Return those of the patterns whose literals the text holds."""
+    return [
+        number
+        for number in patterns
+        if all(any(literal in text for literal in literals) for literals in _PATTERNS[number][2])
+    ]
 
 
 @cache

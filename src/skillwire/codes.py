@@ -661,7 +661,8 @@ CODES: dict[str, CodeInfo] = {
         "Create it: skillwire registry namespace create NAME.", exit_code=3),
     "ACCOUNT_NOT_FOUND": CodeInfo("There is no such account",
         "Its name is misspelt, or its owner has not signed in yet.",
-        "Check the name; an operator makes accounts with skillwire registry token create.", exit_code=3),
+        "Check the name: skillwire registry token list shows an operator the accounts. An operator makes one with its "
+        "first token: skillwire registry token create laptop --account NAME.", exit_code=3),
     "ACCOUNT_FORM": CodeInfo("The name of an account is malformed",
         "Account names are compared letter by letter, so they have one form.",
         "Use lower-case letters, digits, dots, hyphens and underscores, at most 64 characters.", exit_code=2),

@@ -54,6 +54,15 @@ def _lines(*folders: str):
             yield f"{name}:{number}: {line.strip()[:120]}", line
 
 
+@pytest.mark.parametrize("name", ["key.pem", "deploy/tls/key.pem", "deploy/secrets/database-password", "server.key"])
+def test_git_ignores_the_secrets_that_the_page_about_deploying_makes(name):
+    assert Path(name).name in (PROJECT / "docs" / "how-to" / "deploy.md").read_text()
+    done = subprocess.run(["git", "check-ignore", "--quiet", "--no-index", name], cwd=PROJECT, check=False)
+    if done.returncode not in {0, 1}:
+        pytest.skip("not a git checkout")
+    assert done.returncode == 0
+
+
 def test_no_file_names_a_package_registry():
     assert not [place for place, line in _lines() if any(host in line for host in REGISTRY_HOSTS)]
 

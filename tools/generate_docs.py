@@ -68,10 +68,12 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 #: Options that mean the same in every command that has them; pages name them and explain them once.
 COMMON_OPTIONS: Final = (
-    "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout"
+    "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout", "--store"
 )  # fmt: skip
-#: Of these, the ones that every command of a group has; the page of commands says so.
+#: Options that the commands of every group have, and those of one group; the page of commands, and that of the group,
+#: explain them once.
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
+OPTIONS_OF_GROUP: Final = {"registry": ("--registry",), "inbox": ("--as", "--store")}
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 RULE_EXAMPLES: Final = Path(__file__).with_name("rule_examples.md")
 PROJECT: Final = Path(__file__).parent.parent
@@ -93,6 +95,8 @@ What `skillwire check` finds, and what `build` and `serve` find before publishin
 what is published (*strict*), then for what is imported (*lenient*: `check --level lenient`, `add` from a folder); `–`:
 not applied. Only errors stop publishing or loading. Unreadable input (no frontmatter, broken TOML, a path that leads
 out) is an [error code](codes.md) at both."""  # noqa: RUF001  # the dash of a table
+#: Every option of these commands has a variable, as the page of the server's configuration says.
+_OF_SERVERS: Final = ("SKILLWIRE_SERVE_", "SKILLWIRE_WORKER_")
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w. -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
@@ -377,9 +381,18 @@ def list_of_commands() -> str:
     page_of = {name: file for file, (_, names) in COMMAND_PAGES.items() for name in names}
     parts = []
     for section, commands in command_line.GROUPS.items():
-        rows = (f"- [`{name}`]({page_of[name]}.md#skillwire-{name}): {line}" for name, line in commands.items())
+        rows = (
+            f"- [`{name}`]({page_of[name]}.md#skillwire-{name}){_names_below(name)}: {line}"
+            for name, line in commands.items()
+        )
         parts += [f"## {section}", "\n".join(rows)]
     return "\n\n".join([*parts, "## Options before the command", _options(command_line.cli, ("--help",))])
+
+
+def _names_below(name: str) -> str:
+    """Return the names of the commands below a group; empty for a command."""
+    command = command_line.cli.get_command(_context(command_line.cli), name)
+    return f" {', '.join(f'`{one}`' for one in command.commands)}" if isinstance(command, click.Group) else ""
 
 
 def usage(name: str) -> str:
@@ -387,14 +400,24 @@ def usage(name: str) -> str:
     command = command_line.cli.get_command(_context(command_line.cli), name)
     if command is None:
         raise SystemExit(f"COMMAND_PAGES names a command that does not exist: {name}")
-    below = command.commands if isinstance(command, click.Group) else {}
     usage_line = _synopsis(f"skillwire {name}", command)
-    parts = [f"```text\n{usage_line}\n```", *_described(command, COMMON_OPTIONS)]
-    for part, inner in below.items():
-        line, *rest = _described(inner, COMMON_OPTIONS, OPTIONS_OF_ALL)
-        shown = _synopsis(f"skillwire {name} {part}", inner).replace(" [OPTIONS]", "")
-        parts += [f"**`{shown}`**: {line}", *rest]
+    parts = [
+        f"```text\n{usage_line}\n```",
+        *_described(command, COMMON_OPTIONS),
+        *_usage_below(name, command, OPTIONS_OF_GROUP.get(name, ())),
+    ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _usage_below(name: str, command: click.Command, explained: tuple[str, ...]) -> Iterator[str]:
+    """Yield the usage, help, arguments and options of each command below a group."""
+    for part, inner in command.commands.items() if isinstance(command, click.Group) else ():
+        if isinstance(inner, click.Group):
+            yield from _usage_below(f"{name} {part}", inner, explained)
+            continue
+        line, *rest = _described(inner, (*COMMON_OPTIONS, *explained), (*OPTIONS_OF_ALL, *explained))
+        shown = _synopsis(f"skillwire {name} {part}", inner).replace(" [OPTIONS]", "")
+        yield from (f"**`{shown}`**: {line}", *rest)
 
 
 def _synopsis(name: str, command: click.Command) -> str:
@@ -437,7 +460,7 @@ def _option(option: click.Option, context: click.Context) -> str:
         notes.append(f"Default: `{option.default}`.")
     if option.multiple and "repeat" not in (option.help or ""):
         notes.append("Repeatable.")
-    if option.envvar:
+    if option.envvar and not str(option.envvar).startswith(_OF_SERVERS):
         notes.append(f"Environment: `{option.envvar}`.")
     return f"- {names}: {' '.join(notes)}"
 

@@ -121,13 +121,19 @@ def _about(name: str, command: click.Command) -> list[str]:
     context = click.Context(command, info_name=name, parent=_group_context())
     pieces = " ".join(command.collect_usage_pieces(context))
     lines = [".SH SYNOPSIS", f".B skillwire {name}", _text(pieces), ".SH DESCRIPTION", *_paragraphs(command.help or "")]
-    lines += _options(command, context)
+    return [*lines, *_options(command, context), *_about_below(f"skillwire {name}", command, context)]
+
+
+def _about_below(name: str, command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield the section of each command below a group."""
     for part in command.commands.values() if isinstance(command, click.Group) else ():
         below = click.Context(part, info_name=part.name, parent=context)
+        if isinstance(part, click.Group):
+            yield from _about_below(f"{name} {part.name}", part, below)
+            continue
         pieces = " ".join(part.collect_usage_pieces(below))
-        lines += [f".SS skillwire {name} {part.name} {_text(pieces)}", *_paragraphs(part.help or "")]
-        lines += _options(part, below)[1:]
-    return lines
+        yield from (f".SS {name} {part.name} {_text(pieces)}", *_paragraphs(part.help or ""))
+        yield from _options(part, below)[1:]
 
 
 def _options(command: click.Command, context: click.Context) -> list[str]:

@@ -49,6 +49,25 @@ def test_a_command_has_a_section_that_names_each_option_and_shows_an_example(nam
     assert re.search(rf"^\$ skillwire {name}\b", page, re.MULTILINE)
 
 
+def _below(path, command):
+    for part, inner in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from _below(f"{path} {part}", inner) if isinstance(inner, click.Group) else (f"{path} {part}",)
+
+
+def test_every_command_below_a_group_is_documented_on_the_pages_and_in_the_man_pages():
+    pages = "".join(page.read_text() for page in PAGES_OF_COMMANDS)
+    manual = "".join(text for _, text in load_tool("man_pages").man_pages())
+    named = [path for name in COMMANDS for path in _below(f"skillwire {name}", cli.get_command(_context(), name))]
+    assert "skillwire registry member add" in named
+    assert not [path for path in named if not re.search(rf"^\*\*`{path}[ `]", pages, re.MULTILINE)]
+    assert not [path for path in named if f".SS {path} " not in manual]
+
+
+def test_the_list_of_commands_names_those_below_each_group():
+    page = (DOCS / "reference" / "commands" / "index.md").read_text()
+    assert re.search(r"^- \[`grant`\]\S+ `add`, `list`, `revoke`: ", page, re.MULTILINE)
+
+
 def test_the_options_before_the_command_are_documented():
     page = (DOCS / "reference" / "commands" / "index.md").read_text()
     assert not [option for parameter in cli.get_params(_context()) for option in parameter.opts if option not in page]

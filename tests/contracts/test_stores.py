@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from tests.support.memory_packages import MemoryPackages
 from tests.support.memory_stores import MemoryGrants, MemoryTokens
 from tests.support.opened import Blocking
 
+from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlGrants, SqlTokens
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
+from skillwire.model.package import Account, Change, Namespace, Role
 from skillwire.model.skill import Permissions
 
 ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
@@ -21,8 +24,13 @@ def store(database):
 
 
 @pytest.fixture
-def tokens(database):
-    return Blocking(SqlTokens(database) if database else MemoryTokens())
+def packages(database):
+    return SqlPackages(database) if database else MemoryPackages()
+
+
+@pytest.fixture
+def tokens(database, packages):
+    return Blocking(SqlTokens(database) if database else MemoryTokens(packages))
 
 
 def test_a_grant_is_for_one_artifact_and_one_set_of_permissions(store):
@@ -53,6 +61,22 @@ def test_an_artifact_is_taken_back_with_every_set_of_permissions(store):
 TOKEN = Token("old", "robot", "api_key", frozenset({"a"}), frozenset(), 5.0, 100.0, None, b"digest")
 NEW = TOKEN._replace(token_id="new")  # noqa: S106  # an ID
 OTHER = TOKEN._replace(token_id="other", created=4.0, expires=None)  # noqa: S106  # same
+
+
+def test_a_token_is_identified_with_the_rights_of_its_account(tokens, packages):
+    tokens.add(TOKEN._replace(account="ann"))
+    tokens.add(OTHER)
+    stored, change = Blocking(packages), Change(1.0, "ann", "account.create", "ann")
+    assert stored.rights("ann").account is None
+    assert tokens.identify("old") == (TOKEN._replace(account="ann"), stored.rights("ann"))
+    stored.add_account(Account("ann", 1.0), change)
+    stored.add_namespace(Namespace("ann", 1.0), "ann", change)
+    rights = stored.rights("ann")
+    assert (rights.account, rights.roles) == (Account("ann", 1.0), {"ann": Role.OWNER})
+    assert tokens.identify("old") == (TOKEN._replace(account="ann"), rights)
+    token, rights = tokens.identify("other")
+    assert (token, rights.account, rights.roles) == (OTHER, None, {})
+    assert tokens.identify("none") is None
 
 
 def test_a_token_is_found_as_it_was(tokens):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.support.memory_packages import MemoryPackages
+
 from skillwire import limits
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.access import DeviceLogin, Token
     from skillwire.model.execution import Grant
+    from skillwire.model.package import Rights
     from skillwire.model.skill import Permissions
 
 
@@ -93,9 +96,10 @@ class MemoryDeviceLogins:
 
 
 class MemoryTokens:
-    """Fills :class:`skillwire.ports.TokenStore`."""
+    """Fills :class:`skillwire.ports.TokenStore`; ``packages`` knows the rights of accounts."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: MemoryPackages | None = None) -> None:
+        self._packages = packages or MemoryPackages()
         self._tokens: dict[str, Token] = {}
         self._sessions: dict[str, float] = {}
 
@@ -121,6 +125,10 @@ class MemoryTokens:
 
     async def find(self, token_id: str) -> Token | None:
         return self._tokens.get(token_id)
+
+    async def identify(self, token_id: str) -> tuple[Token, Rights] | None:
+        token = self._tokens.get(token_id)
+        return token and (token, await self._packages.rights(token.account))
 
     async def all(self, account: str = "") -> Sequence[Token]:
         found = [token for token in self._tokens.values() if account in {"", token.account}]

@@ -21,6 +21,7 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Rights,
     Role,
     State,
     Status,
@@ -401,15 +402,16 @@ class Registry:
                     refusal = error
         raise refusal
 
-    async def authorize(self, principal: Principal) -> Principal:
+    async def authorize(self, principal: Principal, rights: Rights | None = None) -> Principal:
         """Return the caller with what its account may do: as an operator, or what it may read beside what is public.
 
         Grants of packages are ``namespace/*`` and ``namespace/name``. An account that is not there is left out.
+        ``rights`` of the account are read from the store where they were not read with the token.
         """
         principal = principal._replace(grants=self._qualified(principal.grants))
         if not principal.account:
             return principal
-        account, roles, shared = await self.store.rights(principal.account)
+        account, roles, shared = rights or await self.store.rights(principal.account)
         if account is None:
             return principal._replace(account="")
         if not set(principal.scopes) & {READ, PUBLISH, ADMIN}:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import NotFoundError, StorageError, UsageError
 from skillwire.model.access import SCOPES, Token, TokenKind
-from skillwire.model.package import is_grant
+from skillwire.model.package import Rights, is_grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -31,6 +31,7 @@ _FORM: Final = re.compile(r"sw_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)  # RFC 6749 §3.3
 _NAME_LENGTH: Final = 128
 _SECRET_BYTES: Final = 32
+_NONE: Final = Rights(None)
 _LONGEST_SECONDS: Final = 100 * 366 * 86_400.0
 
 
@@ -119,15 +120,20 @@ class Tokens:
 
     async def recognise(self, text: str) -> Token | None:
         """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is untrusted."""
+        return (await self.identify(text))[0]
+
+    async def identify(self, text: str) -> tuple[Token | None, Rights]:
+        """Return the token as :meth:`recognise` does, and the rights of its account."""
         form = _FORM.fullmatch(text)
-        token = await self._store.find(form[1]) if form else None
+        found = await self._store.identify(form[1]) if form else None
+        token, rights = found or (None, _NONE)
         digest = self._digest(text)  # also for an invalid form, so that timing reveals nothing
         expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32
         is_it = hmac.compare_digest(digest, expected)
         if token is None or not is_it or not token.is_good_at(self._clock()):
-            return None
+            return None, _NONE
         await self.note_use(token)
-        return token
+        return token, rights
 
     async def note_use(self, token: Token) -> None:
         """Store about when a token of an account was last used."""

@@ -372,7 +372,7 @@ async def test_a_disk_or_database_that_fails_is_a_503_to_be_tried_again(client):
     async def fail(*_):
         raise StorageError("DATABASE", "disk I/O error", place=SourceLocation("/state/skillwire.db"))
 
-    client.application.services.authentication.tokens = lambda: SimpleNamespace(recognise=fail)
+    client.application.services.authentication.tokens = lambda: SimpleNamespace(identify=fail)
     with structlog.testing.capture_logs() as log:
         answer = await client.get(INDEX, {"X-API-Key": "sw_aaaaaaaaaaaaaaaa_" + "a" * 43})
     assert (answer.status, answer.json()["error"]["code"], answer.fields["retry-after"]) == (503, "DATABASE", "2")

@@ -3,6 +3,8 @@
 A ``read_`` function returns the value in a row of the columns of its name.
 """
 
+# ruff: noqa: S608  # every query is made of constants
+
 from __future__ import annotations
 
 import json
@@ -20,6 +22,8 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Rights,
+    Role,
     State,
     Status,
     read_package_name,
@@ -47,6 +51,21 @@ _ACCESS: Final = {access.value: access for access in Access}
 def read_account(row: tuple[Any, ...] | None) -> Account | None:
     """Return the account in a row; None without one."""
     return None if row is None or row[0] is None else Account(row[0], row[1], bool(row[2]), *row[3:])
+
+
+async def read_rights(connection: Connection, account: str) -> Rights:
+    """Return what decides what an account may read."""
+    query = (
+        f"SELECT {ACCOUNT}, namespace, role, package "
+        "FROM (SELECT 1) AS one LEFT JOIN accounts ON name = ?1 LEFT JOIN ("
+        "SELECT namespace, role, '' AS package FROM members WHERE account = ?1 UNION ALL "
+        "SELECT packages.namespace, '', packages.name FROM readers JOIN packages ON number = package "
+        "WHERE account = ?1) AS readable ON TRUE ORDER BY namespace, package"
+    )
+    rows = await connection.rows(query, (account,))
+    roles = {namespace: Role(role) for *_, namespace, role, _ in rows if role}
+    shared = [PackageName(namespace, package) for *_, namespace, _, package in rows if package]
+    return Rights(read_account(rows[0][:-3]), roles, shared)
 
 
 def read_namespace(row: Sequence[Any]) -> Namespace:
@@ -101,4 +120,4 @@ async def append_entry(connection: Connection, change: Change, last: int | None,
     number = (last or 0) + 1
     details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
     row = (number, *change[:4], details, *change[5:], digest, change.namespace)
-    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608  # constants
+    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

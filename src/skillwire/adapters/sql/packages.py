@@ -27,6 +27,7 @@ from skillwire.adapters.sql.package_rows import (
     read_entry,
     read_namespace,
     read_package,
+    read_rights,
     read_version,
     record_change,
     state_row,
@@ -361,17 +362,7 @@ class SqlPackages(Store):
 
     @reads
     async def rights(self, connection: Connection, account: str) -> Rights:
-        query = (
-            f"SELECT {ACCOUNT}, namespace, role, package "
-            "FROM (SELECT 1) AS one LEFT JOIN accounts ON name = ?1 LEFT JOIN ("
-            "SELECT namespace, role, '' AS package FROM members WHERE account = ?1 UNION ALL "
-            "SELECT packages.namespace, '', packages.name FROM readers JOIN packages ON number = package "
-            "WHERE account = ?1) AS readable ON TRUE ORDER BY namespace, package"
-        )
-        rows = await connection.rows(query, (account,))
-        roles = {namespace: Role(role) for *_, namespace, role, _ in rows if role}
-        shared = [PackageName(namespace, package) for *_, namespace, _, package in rows if package]
-        return Rights(read_account(rows[0][:-3]), roles, shared)
+        return await read_rights(connection, account)
 
     @reads
     async def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:

@@ -8,8 +8,10 @@ from typing import Any, Final, Literal
 
 from skillwire import limits
 from skillwire.adapters.sql.connection import Connection, Store, reads, writes
+from skillwire.adapters.sql.package_rows import read_rights
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant
+from skillwire.model.package import Rights
 from skillwire.model.skill import Permissions
 
 
@@ -86,9 +88,14 @@ class SqlTokens(Store):
 
     @reads
     async def find(self, connection: Connection, token_id: str) -> Token | None:
-        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
-        row = await connection.row(query, (token_id,))
-        return None if row is None else _read_token(row)
+        return await _find_token(connection, token_id)
+
+    @reads
+    async def identify(self, connection: Connection, token_id: str) -> tuple[Token, Rights] | None:
+        token = await _find_token(connection, token_id)
+        if token is None:
+            return None
+        return token, await read_rights(connection, token.account) if token.account else Rights(None)
 
     @reads
     async def all(self, connection: Connection, account: str = "") -> Sequence[Token]:
@@ -161,6 +168,12 @@ async def _read_device_login(
     query = f'SELECT * FROM device_logins WHERE "{column}" = ?'  # noqa: S608  # a constant
     row = await connection.row(query, (code,))
     return None if row is None else DeviceLogin._make([*row[:3], tuple(json.loads(row[3])), *row[4:]])
+
+
+async def _find_token(connection: Connection, token_id: str) -> Token | None:
+    query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
+    row = await connection.row(query, (token_id,))
+    return None if row is None else _read_token(row)
 
 
 async def _insert_token(connection: Connection, token: Token) -> None:

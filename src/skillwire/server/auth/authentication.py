@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.model.package import Rights
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.oauth import BearerTokens, OidcSignIn
     from skillwire.server.configuration import ServerConfiguration
@@ -214,12 +215,12 @@ class Authentication:
         try:
             if len(shown) > 1:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
-            principal = await self._recognise(shown, scope, body, address)
+            principal, rights = await self._recognise(shown, scope, body, address)
         except (TrustError, FetchError) as error:
             is_bad_token = len(shown) == 1 and _is_bearer(shown.get(b"authorization", ""))
             raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
         if self.registry is not None:
-            principal = await self.registry.authorize(principal)
+            principal = await self.registry.authorize(principal, rights)
         return AuthResult(principal, self._count(self._callers, principal, address))
 
     async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
@@ -278,12 +279,15 @@ class Authentication:
             raise ProblemError(too_many("requests come too often", allowance))
         return allowance.headers()
 
-    async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes, address: str) -> Principal:
+    async def _recognise(
+        self, shown: Mapping[bytes, str], scope: Scope, body: bytes, address: str
+    ) -> tuple[Principal, Rights | None]:
+        """Return the caller, and the rights of its account if they were read with its token."""
         if b"x-signature" in shown:
             query = scope["query_string"].decode("latin-1")
             path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
             target = f"{path}?{query}" if query else path
-            return await self._signed.recognise(shown[b"x-signature"], scope["method"], target, body)
+            return await self._signed.recognise(shown[b"x-signature"], scope["method"], target, body), None
         text = shown.get(b"x-api-key", "")
         if not text:
             authorization = shown.get(b"authorization", "")
@@ -291,14 +295,14 @@ class Authentication:
                 raise refused("the Authorization field holds no bearer token", "malformed")
             text = authorization[len(_BEARER) :].strip()
         if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
-            token = await self.tokens().recognise(text)
+            token, rights = await self.tokens().identify(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
-            return _principal_of(token)
+            return _principal_of(token), rights
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
-        return await self._bearer.recognise(text, asks=failures.allowed)
+        return await self._bearer.recognise(text, asks=failures.allowed), None
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""

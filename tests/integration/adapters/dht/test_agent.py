@@ -9,8 +9,7 @@ import pytest
 from tests.support.eventually import eventually_async
 
 from skillwire.adapters.dht import agent as agent_module
-from skillwire.adapters.dht.agent import DhtAgent, find_answering, load_state
-from skillwire.adapters.dht.sockets import DhtSockets, present_hosts, resolve
+from skillwire.adapters.dht.agent import DhtAgent, DhtSockets, find_answering, load_state, present_hosts, resolve
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork
 from skillwire.errors import ConflictError, FetchError, StorageError, UsageError, ValidationError

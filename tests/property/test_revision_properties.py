@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.support.catalogs import make_skill
 
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.identifier_index import IdentifierIndex, hash_identifiers, hash_name
 from skillwire.adapters.files.published_folders import PublishedFolders
-from skillwire.adapters.files.published_packages import PackageFeed
+from skillwire.adapters.files.published_packages import IdentifierIndex, PackageFeed, hash_identifiers, hash_name
 from skillwire.folder.load import IdentifiedSkill
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog

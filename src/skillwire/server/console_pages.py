@@ -3,7 +3,9 @@
 Each form of a task carries the attempt that it was made for, so it counts only as long as the person has the task.
 
 A live page is sent anew with each change. A repeated heartbeat of a LAN skill is no change, so the page of the local
-network is also sent every few seconds, with the time since each skill was heard.
+network is also sent every few seconds, with the time since each skill was heard. A page gets a few events a second at
+most. Its stream ends with its session, with its reader, with the server, or after
+:data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page opens another where that makes sense.
 
 Trust: everything in a request is untrusted. Wrong keys count against the address like other refused credentials; after
 signing in, a person is only redirected to a page of the console.
@@ -14,12 +16,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
 
 import structlog
+from starlette.types import Receive, Send
 
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
@@ -45,9 +49,9 @@ from skillwire.server.console_request import (
     following_path,
     read_console_request,
 )
-from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import ProblemError
+from skillwire.server.responses import run_while_connected
 from skillwire.server.sessions import Sessions
 from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
@@ -69,7 +73,7 @@ from skillwire.web.forms import read_typed
 from skillwire.web.lan_page import DhtView, lan_page, read_lan_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping
 
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
@@ -114,6 +118,85 @@ _PUBLIC: Final = frozenset({"log_in", "log_out"})
 #: Pages whose parts a visitor follows without a session, where any client with the ID may.
 _FOLLOWED: Final = frozenset({"show_execution", "send_document"})
 _WORK: Final = frozenset({"list_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"})
+#: Seconds until a line shows that a quiet stream lives.
+_HEARTBEAT: Final = 15.0
+#: Between two events.
+_PAUSE: Final = 0.4
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_STREAMS_FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After": "30"}
+_STREAM_FIELDS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Vary": "Cookie",
+}
+
+
+class PageStreams:
+    """The open live pages; ``changed`` waits for a change, as ``ExecutionService.changed`` does."""
+
+    def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
+        self._changed = changed
+        self._open: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End all, and let no more begin: the server stops."""
+        self._is_closed = True
+        for task in self._open:
+            task.cancel()
+
+    async def serve(
+        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], receive: Receive, send: Send
+    ) -> None:
+        """Send what ``make`` returns whenever something changed, for as long as ``is_good``."""
+        if self._is_closed or len(self._open) >= limits.CONSOLE_STREAMS:
+            fields = encode_fields(_STREAMS_FULL)
+            await send({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": fields})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_STREAM_FIELDS)})
+        writing = asyncio.create_task(self._write(make, is_good, send))
+        self._open.add(writing)
+        try:
+            await run_while_connected(writing, receive)
+        finally:
+            self._open.discard(writing)
+        if not writing.cancelled():
+            writing.result()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _write(
+        self, make: Callable[[], Awaitable[str]], is_good: Callable[[], Awaitable[bool]], send: Send
+    ) -> None:
+        number, last = -1, ""
+        end = time.monotonic() + limits.CONSOLE_STREAM_SECONDS
+        await send(_part(b"retry: 2000\n\n"))
+        while time.monotonic() < end:
+            now = await self._changed(number, _HEARTBEAT)
+            if not await is_good():
+                await send(_part(_event("ended", "")))
+                return
+            if now == number:
+                await send(_part(b": still here\n\n"))
+                continue
+            number, html = now, await make()
+            if html != last:
+                await send(_part(_event("part", html)))
+                last = html
+            await asyncio.sleep(_PAUSE)
+
+
+def _part(data: bytes) -> dict[str, object]:
+    """Return the message that carries a piece of a stream."""
+    return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+def _event(name: str, html: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(html))
+    return f"event: {name}\n{lines}\n".encode("utf-8", "replace")
 
 
 class ConsolePages:

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.http import Fields
+    from skillwire.server.indexes import SiteUrlBody
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
     from skillwire.server.responses import CachedResponse
-    from skillwire.server.revision import AccessView, AccessViews, Revision, SiteUrlBody
+    from skillwire.server.revision import AccessView, AccessViews, Revision
 
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)

@@ -4,8 +4,7 @@ A request is answered from one revision to its end, so no response mixes two sta
 stay reachable by digest for a while, for clients that hold an older index. Every response starts from an
 :class:`AccessView`.
 
-Indexes of scopes may be as many as there are skills, so they are made on request, and kept, within a bound, while their
-revision is the current one. Work that several requests wait for is done once, in a task that outlives each of them.
+Work that several requests wait for is done once, in a task that outlives each of them.
 """
 
 from __future__ import annotations
@@ -15,32 +14,27 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.model.catalog import Catalog
-from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import (
-    INDEX_PATH,
-    OLD_INDEX_PATH,
     CachePolicy,
-    IndexResponse,
     Site,
-    VersionsResponse,
 )
-from skillwire.server.index_parts import make_index_parts
-from skillwire.server.responses import ByteCache, CachedResponse
+from skillwire.server.indexes import IndexCache, SharedIndexes, make_indexes
+from skillwire.server.responses import CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
-    from skillwire.model.packed_skills import PackedSkills, SkillChanges, SkillSets
+    from skillwire.model.packed_skills import SkillChanges, SkillSets
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
-    from skillwire.server.index_parts import IndexPart
+    from skillwire.server.indexes import IndexPart
     from skillwire.server.search import SearchAnswers
 
 
@@ -76,75 +70,6 @@ class SharedWork(Generic[K, V]):
         self._tasks.clear()
 
 
-#: So few skills are encoded faster than a thread is woken.
-_FEW: Final = 8
-#: What one that is kept takes beside its bytes: header fields, tags, tables.
-_OVERHEAD: Final = 6 * limits.KIB
-
-
-@dataclass(frozen=True, slots=True)
-class SiteUrlBody:
-    """A document of ``skills`` that is encoded on request, and kept as the indexes of sites are."""
-
-    skills: Collection[str]
-    encode: Callable[[], bytes]
-    cache: CachePolicy
-    media_type: str = JSON
-
-
-#: A document that is encoded on request; the number of its ``skills`` says how long that takes.
-Encodable: TypeAlias = IndexResponse | VersionsResponse | SiteUrlBody
-
-
-SharedIndexes: TypeAlias = ByteCache[tuple["IndexCache", str], CachedResponse]
-
-
-class IndexCache:
-    """The indexes of one view that were requested so far. Large ones are made off the event loop, one at a time.
-
-    ``kept`` holds those of several views, within one bound.
-    """
-
-    def __init__(self, kept: SharedIndexes | None = None) -> None:
-        self._kept = SharedIndexes(limits.SERVER_LISTING_CACHE_BYTES) if kept is None else kept
-        self._making: dict[str, asyncio.Task[CachedResponse]] = {}
-        self._turn = asyncio.Lock()
-
-    def get(self, path: str) -> CachedResponse | None:
-        """Return the answer at ``path``, if it is made already."""
-        return self._kept.get((self, path))
-
-    def has(self, path: str) -> bool:
-        """Whether the answer at ``path`` is made already, or is being made."""
-        return path in self._making or self._kept.get((self, path)) is not None
-
-    async def prepare(self, path: str, listing: Encodable) -> CachedResponse:
-        """Return the index at ``path``, encoded and compressed."""
-        if (kept := self._kept.get((self, path))) is not None:
-            return kept
-        if len(listing.skills) <= _FEW:
-            return self._keep(path, prepare(listing))
-        if (task := self._making.get(path)) is None:
-            task = self._making[path] = asyncio.create_task(self._prepare_in_thread(path, listing))
-        return await asyncio.shield(task)  # the task outlives a request that is cancelled
-
-    async def _prepare_in_thread(self, path: str, listing: Encodable) -> CachedResponse:
-        try:
-            async with self._turn:
-                return self._keep(path, await asyncio.to_thread(prepare, listing))
-        finally:
-            del self._making[path]
-
-    def _keep(self, path: str, prepared: CachedResponse) -> CachedResponse:
-        self._kept.put((self, path), prepared, prepared.size + _OVERHEAD)
-        return prepared
-
-
-def prepare(listing: Encodable) -> CachedResponse:
-    """Return ``listing``, encoded and compressed."""
-    return CachedResponse(listing.encode(), listing.media_type, listing.cache)
-
-
 @dataclass(frozen=True, slots=True)
 class AccessView:
     """What a principal may know of and may use; ``forbidden`` is the site of skills that it may know of and not use.
@@ -171,12 +96,6 @@ class AccessView:
         """Return the response at ``path`` of the Agent Skills site, or None."""
         answer = self.site.lookup(path)
         return answer if answer is None or self.is_public else replace(answer, cache=CachePolicy.PRIVATE)
-
-
-#: What every client of every skill asks for.
-_PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
-#: The indexes of so many skills are made in parts. Those of fewer are soon made whole, and then compressed with Brotli.
-_MANY: Final = 20_000
 
 
 class Superseded(NamedTuple):
@@ -222,16 +141,6 @@ class Revision:
     def search(self) -> SkillSearch:
         """Over the catalog."""
         return self.answers.search
-
-
-def make_indexes(
-    skills: PackedSkills, site: Site, before: Sequence[IndexPart] = ()
-) -> tuple[dict[str, CachedResponse], Sequence[IndexPart]]:
-    """Return the indexes of a whole site, encoded and compressed, and their parts where it has many skills."""
-    if len(skills) >= _MANY:
-        return make_index_parts(skills, site, before)
-    found = {path: site.lookup(path) for path in _PREPARED}
-    return {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}, ()
 
 
 def make_revision(

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.ports import BlobStore
-    from skillwire.server.revision import AccessView, IndexCache, Revision
+    from skillwire.server.indexes import IndexCache
+    from skillwire.server.revision import AccessView, Revision
     from skillwire.server.runs import Runs
 
 #: The status in logs when the client disconnected before the answer, as other servers write it.

@@ -13,8 +13,8 @@ from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.executions.view import without_ids
 from skillwire.model.execution import Attachments, ExecutionStatus, Failure, OutputBlob
+from skillwire.server.console_pages import PageStreams
 from skillwire.server.console_request import CallerNames
-from skillwire.server.event_streams import PageStreams
 from skillwire.server.routes.console import ExecutionsConsole
 
 HOSTILE = "<script>alert(1)</script>\u202e"

@@ -1,32 +1,52 @@
-"""The indexes of a site of tens of thousands of skills, in parts that the next revision reuses.
+"""The indexes of a site and other documents of it: encoded and compressed, and kept within a bound.
+
+Indexes of scopes may be as many as there are skills, so they are made on request, and kept while their revision is the
+current one.
 
 To encode and compress the two indexes of 50,000 skills takes 1.5 s, and most changes are of one skill. So the skills,
 sorted by name, are cut into parts of some hundred, and only the parts that have changed are encoded and compressed
 again. gzip allows that: after a full flush a stream refers to nothing before it, so streams of parts that follow one
 another are one stream. Its checksum comes from those of the parts. Brotli has no such parts, so a client that accepts
-both codings gets gzip, which takes a tenth more bytes.
-
-The names alone decide where a part begins. So servers with equal skills send equal bytes with equal tags.
+both codings gets gzip, which takes a tenth more bytes. The names alone decide where a part begins. So servers with
+equal skills send equal bytes with equal tags.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import zlib
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from skillwire import limits
 from skillwire.protocols.agent_skills.codec import INDEX_END, INDEX_HEAD, OLD_INDEX_HEAD
 from skillwire.protocols.agent_skills.messages import JSON
-from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, CachePolicy
-from skillwire.server.responses import CachedResponse, GzipBody
+from skillwire.protocols.agent_skills.server import (
+    INDEX_PATH,
+    OLD_INDEX_PATH,
+    CachePolicy,
+    IndexResponse,
+    Site,
+    VersionsResponse,
+)
+from skillwire.server.responses import ByteCache, CachedResponse, GzipBody
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from skillwire.model.packed_skills import PackedSkills
     from skillwire.protocols.agent_skills.server import Site
 
+#: So few skills are encoded faster than a thread is woken.
+_FEW: Final = 8
+#: What one that is kept takes beside its bytes: header fields, tags, tables.
+_OVERHEAD: Final = 6 * limits.KIB
+#: What every client of every skill asks for.
+_PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
+#: The indexes of so many skills are made in parts. Those of fewer are soon made whole, and then compressed with Brotli.
+_MANY: Final = 20_000
 #: Skills of a part, on average: changing one takes 10 ms.
 _PART: Final = 512
 #: 25 MB take 0.3 s at 4, and 0.9 s at 6 for a twentieth less bytes.
@@ -129,3 +149,76 @@ def _multiply(first: int, second: int) -> int:
         first = first << 1 & (2**32 - 1)
         second = second >> 1 ^ (_POLYNOMIAL if second & 1 else 0)
     return product
+
+
+@dataclass(frozen=True, slots=True)
+class SiteUrlBody:
+    """A document of ``skills`` that is encoded on request, and kept as the indexes of sites are."""
+
+    skills: Collection[str]
+    encode: Callable[[], bytes]
+    cache: CachePolicy
+    media_type: str = JSON
+
+
+#: A document that is encoded on request; the number of its ``skills`` says how long that takes.
+Encodable: TypeAlias = IndexResponse | VersionsResponse | SiteUrlBody
+
+
+SharedIndexes: TypeAlias = ByteCache[tuple["IndexCache", str], CachedResponse]
+
+
+class IndexCache:
+    """The indexes of one view that were requested so far. Large ones are made off the event loop, one at a time.
+
+    ``kept`` holds those of several views, within one bound.
+    """
+
+    def __init__(self, kept: SharedIndexes | None = None) -> None:
+        self._kept = SharedIndexes(limits.SERVER_LISTING_CACHE_BYTES) if kept is None else kept
+        self._making: dict[str, asyncio.Task[CachedResponse]] = {}
+        self._turn = asyncio.Lock()
+
+    def get(self, path: str) -> CachedResponse | None:
+        """Return the answer at ``path``, if it is made already."""
+        return self._kept.get((self, path))
+
+    def has(self, path: str) -> bool:
+        """Whether the answer at ``path`` is made already, or is being made."""
+        return path in self._making or self._kept.get((self, path)) is not None
+
+    async def prepare(self, path: str, listing: Encodable) -> CachedResponse:
+        """Return the index at ``path``, encoded and compressed."""
+        if (kept := self._kept.get((self, path))) is not None:
+            return kept
+        if len(listing.skills) <= _FEW:
+            return self._keep(path, prepare(listing))
+        if (task := self._making.get(path)) is None:
+            task = self._making[path] = asyncio.create_task(self._prepare_in_thread(path, listing))
+        return await asyncio.shield(task)  # the task outlives a request that is cancelled
+
+    async def _prepare_in_thread(self, path: str, listing: Encodable) -> CachedResponse:
+        try:
+            async with self._turn:
+                return self._keep(path, await asyncio.to_thread(prepare, listing))
+        finally:
+            del self._making[path]
+
+    def _keep(self, path: str, prepared: CachedResponse) -> CachedResponse:
+        self._kept.put((self, path), prepared, prepared.size + _OVERHEAD)
+        return prepared
+
+
+def prepare(listing: Encodable) -> CachedResponse:
+    """Return ``listing``, encoded and compressed."""
+    return CachedResponse(listing.encode(), listing.media_type, listing.cache)
+
+
+def make_indexes(
+    skills: PackedSkills, site: Site, before: Sequence[IndexPart] = ()
+) -> tuple[dict[str, CachedResponse], Sequence[IndexPart]]:
+    """Return the indexes of a whole site, encoded and compressed, and their parts where it has many skills."""
+    if len(skills) >= _MANY:
+        return make_index_parts(skills, site, before)
+    found = {path: site.lookup(path) for path in _PREPARED}
+    return {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}, ()

@@ -435,11 +435,13 @@ def test_the_pages_of_a_site_link_to_one_another_also_below_a_path(skills, tmp_p
     parts = {f"skills/forecast{end}.html" for end in ends}
     assert parts | {"skills/tools/files/references/naïve name.md.html"} <= linked
     call = (site / "skills/forecast/call.html").read_text()
-    assert "skillwire call this-site.example/forecast city=text" in call
+    assert "This site is static, so calls are not possible here." in call
+    assert "skillwire serve FOLDER" in call
     assert "<form" not in call
+    assert "skillwire call" not in call
     assert "https://example.com/a/.well-known" not in call
     build(skills, "-o", site, "--base-url", "https://example.com/a", home=tmp_path / "home")
-    assert "skillwire call example.com/a/forecast city=text" in (site / "skills/forecast/call.html").read_text()
+    assert "skillwire add example.com/a/forecast" in (site / "skills/forecast.html").read_text()
     build(skills, "-o", site, "--no-pages", home=tmp_path / "home")
     assert not [path for path in tree(site) if path.startswith(("skills/", "assets/", "index"))]
 

@@ -55,6 +55,7 @@ from skillwire.resolver.calls import (
     updated,
 )
 from skillwire.resolver.lockfile import did_you_mean
+from skillwire.resolver.rank import static_site
 from skillwire.resolver.references import reference_to
 from skillwire.wire.exchange import Flow, HttpRequest, seconds_of, work
 from skillwire.wire.pacing import Circuits
@@ -344,20 +345,21 @@ class Calls:
             if not error.may_be_accepted:
                 yield from self._note(partial(self._book.drop, plan.record))
             raise
-        if answer.error is not None:
-            is_unknown = answer.may_be_accepted
-            answer.error.may_be_accepted = bool(answer.error.may_be_accepted) or is_unknown or plan.is_taken_up
+        if (refusal := answer.error) is not None:
+            is_unknown, was_accepted = answer.may_be_accepted, bool(refusal.may_be_accepted)
             if not is_unknown:
                 yield from self._note(partial(self._book.drop, plan.record))
             if answer.status == _TOO_LARGE:
-                answer.error.fix = (
-                    "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
-                )
+                refusal.fix = "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
             elif answer.is_permanent:
                 command = "skillwire grant add FOLDER, or NAMESPACE/NAME for a package"
-                answer.error.fix = f"Ask the operator of the provider to allow it there: {command}."
-            self._access.explain(answer.error)
-            raise answer.error
+                refusal.fix = f"Ask the operator of the provider to allow it there: {command}."
+            elif answer.is_of_files:
+                url = plan.record.url
+                refusal = static_site(f"{parse_url(url).origin} answers the call with {answer.status}", url)
+            refusal.may_be_accepted = was_accepted or is_unknown or plan.is_taken_up
+            self._access.explain(refusal)
+            raise refusal
         if answer.response is None:
             yield from self._note(partial(self._book.drop, plan.record))
             return ExecutionFollower(_at_once(plan, answer), plan.record, self._line, options.on_change, answer)

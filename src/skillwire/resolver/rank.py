@@ -20,7 +20,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire.codes import CODES
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import ResolveContext, is_not_found
@@ -211,7 +211,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
     """Return the descriptor of a skill, whose index of Skill Sharing is read first where that was not done.
 
     Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``INDEX_NOT_FOUND`` without such an index.
+        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor. UsageError: ``NOT_CALLABLE`` without such an index.
         FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
     if skill.rpc is not None:
@@ -223,13 +223,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         skill = yield from _find_at_root(skill, context)
     facts: SharedFacts | None = skill.shared
     if facts is None and _may_have_sharing_index(skill):
-        is_fresh = context.refresh or context.offline
-        # A fresh cache may lack a skill that was published a moment ago.
-        for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
-            shared = yield from SkillSharing(asked).find(sharing_below(skill.origin))
-            facts = merge([skill], shared)[0].shared
-            if facts is not None:
-                break
+        facts = yield from _find_shared(skill, context)
     if facts is None:
         message = f"no descriptor of {skill.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin))
@@ -246,6 +240,28 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
             fix = CODES["INDEX_DIFFERS"].fix
             context.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
     return descriptor
+
+
+def _find_shared(skill: SkillRef, context: ResolveContext) -> Flow[SharedFacts | None]:
+    is_fresh = context.refresh or context.offline
+    # A fresh cache may lack a skill that was published a moment ago.
+    for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
+        try:
+            shared = yield from SkillSharing(asked).find(sharing_below(skill.origin))
+        except NotFoundError as error:
+            raise static_site(f"{skill.origin} publishes {skill.name} as files alone", skill.url) from error
+        facts: SharedFacts | None = merge([skill], shared)[0].shared
+        if facts is not None:
+            return facts
+    return None
+
+
+def static_site(what: str, url: str) -> UsageError:
+    """Return the error for a call at a site that has files only; ``what`` shows it."""
+    fix = "Ask its publisher to serve the skill in place of the files of skillwire build: skillwire serve FOLDER."
+    return UsageError(
+        "NOT_CALLABLE", f"{what}: the site is static, and runs no skills", place=SourceLocation(url), fix=fix
+    )
 
 
 def _find_at_root(skill: SkillRef, context: ResolveContext) -> Flow[SkillRef]:

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 END: Final = ".html"
 #: Skills on one page of the list.
 _SKILLS: Final = 200
-_NOT_CALLED: Final = "This static site answers no calls. A server that publishes the skill takes these inputs."
+_NOT_CALLED: Final = (
+    "This site is static, so calls are not possible here. "
+    "The command skillwire serve FOLDER publishes the skill so that it can be called with these inputs."
+)
 
 
 def with_pages(
@@ -141,12 +144,12 @@ def _skill_pages(prepared: PreparedSkill, frame: Frame) -> Iterator[tuple[str, s
         call: CallPart = None
         if part == "call":
             descriptor = describe(skill, site, read)
-            snippets = call_snippets(skill.name, descriptor, site, has_mcp=False)
-            call = (
-                ShownCall(refusal=_NOT_CALLED if skill.action else other_endpoint(descriptor)),
-                snippets,
-                descriptor.inputs,
-            )
+            if skill.action:
+                refusal, snippets = _NOT_CALLED, []
+            else:
+                refusal = other_endpoint(descriptor)
+                snippets = call_snippets(skill.name, descriptor, site, has_mcp=False)
+            call = ShownCall(refusal=refusal), snippets, descriptor.inputs
         here = frame._replace(up="../" * (1 + end.count("/")))
         yield f"{addresses.page}{end}", skill_page(skill, text, addresses, here, part=part, call=call)
     for file in skill.files:

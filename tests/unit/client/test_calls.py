@@ -533,6 +533,25 @@ class TestSendingAgain:
         assert len(place.keys) == 1
         assert place.book == []
 
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            http(b"<html>", 404, content_type="text/html"),
+            http(b"", 405),
+            http(b"<html>", 501, content_type="text/html"),
+        ],
+    )
+    def test_a_static_site_is_named_as_what_it_is(self, place, answer):
+        place.post(answer)
+        error = failing(place.call)
+        assert (error.code, len(place.keys), place.book) == ("NOT_CALLABLE", 1, [])
+        assert f"{ORIGIN} answers the call with {answer.status}: the site is static" in error.message
+        assert "skillwire serve FOLDER" in error.fix
+
+    def test_an_answer_of_a_provider_is_not_that_of_a_static_site(self, place):
+        place.post(http({"error": {"code": "METHOD_NOT_ALLOWED", "message": "this resource answers GET"}}, 405))
+        assert failing(place.call).message == "this resource answers GET"
+
     def test_inputs_that_are_too_large_are_to_be_smaller(self, place):
         place.post(refused(413, "VALIDATION_ERROR"))
         assert "Send smaller inputs" in failing(place.call).fix

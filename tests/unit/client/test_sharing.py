@@ -298,6 +298,12 @@ class TestDescriptor:
         with pytest.raises(NotFoundError):
             place.client.show("skills.example.com/other").descriptor()
 
+    def test_one_of_a_site_without_skill_sharing_is_not_callable(self, place):
+        place.list("other")
+        with pytest.raises(UsageError, match="publishes other as files alone: the site is static") as caught:
+            place.client.call("skills.example.com/other")
+        assert (caught.value.code, "skillwire serve FOLDER" in str(caught.value.fix)) == ("NOT_CALLABLE", True)
+
     def test_what_the_index_says_otherwise_is_told(self, place):
         place.share(ENTRY)
         place.describe(version="2.2.0", access="restricted")

@@ -49,6 +49,8 @@ from skillwire.wire.pacing import retry_after
 _NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304
 _UNAVAILABLE: Final = 503
+#: What file servers answer to a POST, and providers only with an error in JSON.
+_NO_CALLS: Final = frozenset({404, 405, 501})
 #: After these the request may or may not have arrived.
 _UNKNOWN: Final = frozenset({502, _UNAVAILABLE, 504})
 _SUCCESS: Final = range(200, 300)
@@ -83,6 +85,7 @@ class Answer(NamedTuple):
         waited: whether the server waited as ``Prefer: wait`` asked.
         takes_keys: whether the server supports ``Idempotency-Key``.
         is_put_off: 503 with ``Retry-After``: the server accepts nothing now.
+        is_of_files: a refusal as of a static site, whose server has files only.
     """
 
     status: int
@@ -96,6 +99,7 @@ class Answer(NamedTuple):
     waited: bool = False
     takes_keys: bool = False
     is_put_off: bool = False
+    is_of_files: bool = False
 
     @property
     def is_permanent(self) -> bool:
@@ -126,6 +130,7 @@ def read_answer(
         answer.status,
         retry_after=retry_after(headers),
         is_put_off=answer.status == _UNAVAILABLE and retry_after(headers) is not None,
+        is_of_files=answer.status in _NO_CALLS and not is_json(content_type(answer)),
         etag=headers.get("etag"),
         location=headers.get("location"),
         waited="wait" in headers.get("preference-applied", "").lower(),

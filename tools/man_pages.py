@@ -87,7 +87,7 @@ def exit_code_rows() -> list[tuple[str, str]]:
         (0, "It worked."),
         (1, found),
         *((kind.exit_code, f"`{kind.__name__}`: {_summary(kind)}") for kind in errors.SkillwireError.__subclasses__()),
-        (command_line.EXIT_INTERNAL, "A defect of skillwire itself. Please report it."),
+        (errors.SkillwireError("INTERNAL", "").exit_code, "A defect of skillwire itself. Please report it."),
         (command_line.EXIT_INTERRUPTED, "Interrupted from the keyboard; what was begun was undone."),
     ]
     meanings: dict[int, list[str]] = {}

@@ -1,8 +1,8 @@
-"""The tree of errors: ten classes below :class:`SkillwireError`, each with the exit code of its commands.
+"""The tree of errors: ten classes below :class:`SkillwireError`.
 
 Bytes from a peer raise only ``DecodeError``, ``ValidationError`` and ``TrustError``; fuzzing
 checks it. Each error carries a *code* (a row of :data:`skillwire.codes.CODES`, which holds the cause, the
-fix and the retry advice), a message for this one case, and, where there is one, the *place*.
+fix, the retry advice and the exit code), a message for this one case, and, where there is one, the *place*.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class SkillwireError(Exception):
     JSON values for machines, never a secret.
     """
 
+    #: That of the code; of a code without one, which ends no command, that of the class.
     exit_code = 1
     #: Of a failed call: whether the provider may have accepted it. If False, another provider can be called.
     may_be_accepted: bool | None = None
@@ -67,6 +68,8 @@ class SkillwireError(Exception):
         self.place = place
         self.fix = fix
         self.details: Mapping[str, object] = details or {}
+        if (exit_code := CODES[code].exit_code) is not None:
+            self.exit_code = exit_code
 
     def __str__(self) -> str:
         found = self.diagnostics()

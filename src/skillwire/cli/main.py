@@ -96,7 +96,6 @@ ALIASES: Final = {
 #: Commands that go on until they are ended.
 _STAYING: Final = frozenset({"serve", "share", "worker", "mcp", "rpc", "lan", "top", "scene", "dht"})
 EXIT_INTERRUPTED: Final = 130
-EXIT_INTERNAL: Final = 70
 EXIT_SIGNAL: Final = 128  # and the signal's number
 _SIGNAL_KEY: Final = f"{__name__}.signal"  # in a context's meta
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -271,5 +270,6 @@ def _print_error(error: BaseException, output: Output) -> int:
     if isinstance(error, click.ClickException):
         output.error(usage_error(error).diagnostics())
         return error.exit_code
-    output.error(SkillwireError("INTERNAL", f"{type(error).__name__}: {error}").diagnostics())
-    return EXIT_INTERNAL
+    internal = SkillwireError("INTERNAL", f"{type(error).__name__}: {error}")
+    output.error(internal.diagnostics())
+    return internal.exit_code

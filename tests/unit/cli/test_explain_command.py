@@ -2,11 +2,9 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-import skillwire
 from skillwire import errors
 from skillwire.cli.explain import explanations
 from skillwire.cli.main import run
@@ -15,44 +13,13 @@ from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
 from skillwire.folder.schemas import SCHEMAS
 
-SOURCE = Path(str(skillwire.__file__)).parent
-EXIT_CODES = {
-    name: kind.exit_code
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, errors.SkillwireError)
-}
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SkillwireError)]
 
 
-def _exit_codes_in_the_source():
-    """Return code → the exit codes of the errors that are made with it, as far as the text shows.
-
-    What refuses a request of the server becomes an answer and ends no command.
-    """
-    found: dict[str, set[int]] = {}
-    server = SOURCE / "server"
-    places = (
-        "authentication.py",
-        "problems.py",
-        "auth/*.py",
-        "execution*.py",
-        "quotas.py",
-        "request_bodies.py",
-        "routes/executions.py",
-    )
-    answering = {path for place in places for path in server.glob(place)}
-    made = re.compile(rf'\b({"|".join(EXIT_CODES)})\(\s*"(\w+)"')
-    for path in set(SOURCE.rglob("*.py")) - (answering - {SOURCE / "server" / "auth" / "configuration.py"}):
-        for name, code in made.findall(path.read_text()):
-            if code in CODES:
-                found.setdefault(code, set()).add(EXIT_CODES[name])
-    return found
-
-
-def test_the_exit_code_of_a_row_is_that_of_the_error_it_is_raised_with():
-    found = _exit_codes_in_the_source()
-    assert len(found) > 60
-    del found["INTERNAL"]  # whatever raises it is caught by the entry point, which has an exit code for it
-    assert not {code: kinds for code, kinds in found.items() if CODES[code].exit_code not in kinds}
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_error_ends_a_command_with_the_exit_code_of_its_code(kind):
+    ends = {code: kind(code, "it fails").exit_code for code in CODES}
+    assert ends == {code: kind.exit_code if row.exit_code is None else row.exit_code for code, row in CODES.items()}
 
 
 def test_every_code_stands_in_a_section_and_every_rule_has_an_example():

@@ -49,7 +49,7 @@ class Link:
         sent = body[: len(body) // 2] if is_broken else body
         answer = await self.site.request(path, request.headers, method=request.method, body=sent)
         if is_broken:
-            raise FetchError("CONNECTION", "the connection broke")
+            raise FetchError("CONNECTION_LOST", "the connection broke")
         return HttpResponse(request.url, answer.status, answer.fields, answer.body)
 
 

@@ -20,7 +20,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 from skillwire import limits
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.failing_tasks import read_failing, write_failing
-from skillwire.errors import SourceLocation, StorageError
+from skillwire.errors import FetchError, SourceLocation, StorageError
 from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
 from skillwire.server import create_app
@@ -303,8 +303,9 @@ async def test_a_server_reports_failing_tasks_of_its_own_until_it_stops(folder, 
     write_failing({"ledger": "DATABASE"})  # as a process that was killed, whose number this one has
     application = create_app([folder], blobs=tmp_path / "blobs")
     assert list(read_failing()) == []
-    await application.services.executions.service.background.failed("lan", StorageError("LAN", "no network"))
-    assert list(read_failing()) == [(str(os.getpid()), {"lan": "LAN"})]
+    no_network = FetchError("LAN_UNAVAILABLE", "no network")
+    await application.services.executions.service.background.failed("lan", no_network)
+    assert list(read_failing()) == [(str(os.getpid()), {"lan": "LAN_UNAVAILABLE"})]
     await application.shutdown()  # without a ledger
     assert list(read_failing()) == []
 

@@ -121,7 +121,7 @@ async def test_a_delivery_continues_the_trace_of_its_execution(world):
     assert found["https://b.example/hook"] == ""
 
 
-@pytest.mark.parametrize("answer", [200, 204, 410, TrustError("ADDRESS", "this address is not allowed")])
+@pytest.mark.parametrize("answer", [200, 204, 410, TrustError("ADDRESS_REFUSED", "this address is not allowed")])
 async def test_a_delivery_that_succeeded_or_cannot_succeed_is_not_repeated(world, answer):
     world.receivers.answers = [answer]
     await world.end("https://a.example/hook")

@@ -41,7 +41,7 @@ class TestRenewal:
         told: list[str] = []
         first = trust.identity.certificate
         clock.now += 5 * DAY
-        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        desk.trouble = FetchError("CONNECT_FAILED", "nobody is there")
         task = asyncio.create_task(renewal(trust, settings, clock, notify=told.append).run())
         async with asyncio.timeout(SECONDS):
             await eventually_async(lambda: len(desk.asked) >= 3)

@@ -53,7 +53,7 @@ class TestRenewal:
     async def test_what_is_refused_or_unreachable_leaves_the_old_one(self, trust, settings, clock, desk, authority):
         first = trust.identity.certificate
         clock.now += 5 * DAY
-        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        desk.trouble = FetchError("CONNECT_FAILED", "nobody is there")
         with pytest.raises(FetchError):
             await renewal(trust, settings, clock).renew()
         desk.trouble = None
@@ -369,7 +369,7 @@ class TestRevocations:
         url = "https://registry.example/lan/revocations"
         authority.revoke("agent-001", clock.now)
         assert await learned.refresh(url)
-        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        desk.trouble = FetchError("CONNECT_FAILED", "nobody is there")
         assert not await learned.refresh(url)
         assert not await learned.refresh(url)
         desk.trouble = None
@@ -379,7 +379,7 @@ class TestRevocations:
         assert [text.count("stay in force") for text in learned.told] == [0, 1, 1]
 
     async def test_where_there_never_was_a_list_none_is_said_to_be_in_force(self, learned, desk):
-        desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
+        desk.trouble = FetchError("CONNECT_FAILED", "nobody is there")
         assert not await learned.refresh("https://registry.example/lan/revocations")
         assert ["nothing is known of what was revoked" in text for text in learned.told] == [True]
 

@@ -438,8 +438,8 @@ HOSTILE = [
 DEGRADED_BODY = b'{"status": "DEGRADED", "detail": "/home/alice"}'
 ERRORS = [
     FetchError("TIMEOUT", "api.example.com did not answer"),
-    FetchError("CONNECT", "api.example.com at 10.0.0.7"),
-    TrustError("ADDRESS_FORBIDDEN", "10.0.0.7 is no public address"),
+    FetchError("CONNECT_FAILED", "api.example.com at 10.0.0.7"),
+    TrustError("ADDRESS_REFUSED", "10.0.0.7 is no public address"),
 ]
 
 
@@ -576,7 +576,7 @@ def obstacles(unset=lambda _: [], sandbox=lambda: 0.01, clock=lambda: 0.0, **set
 
 
 def broken():
-    raise TrustError("SANDBOX", "no sandbox starts here")
+    raise TrustError("SANDBOX_UNAVAILABLE", "no sandbox starts here")
 
 
 def test_what_nobody_granted_is_in_the_way_until_somebody_does(blocked_skill):

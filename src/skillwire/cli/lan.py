@@ -30,7 +30,7 @@ from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from skillwire.adapters.files import keys, lan_trust
     from skillwire.adapters.lan.agent import LanAgent
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.trust import certificates, words
+    from skillwire.trust import certificates, ecdsa, words
 else:  # load cryptography
     keys = LazyModule("adapters.files.keys")
     lan_trust = LazyModule("adapters.files.lan_trust")
     certificates = LazyModule("trust.certificates")
+    ecdsa = LazyModule("trust.ecdsa")
     words = LazyModule("trust.words")
 
 
@@ -292,7 +293,7 @@ def _registered(snapshot: LanSnapshot) -> int:
 @discovery_option
 @output_options
 def trust(*, output: Output, agent: str | None, expected: str | None, forget: bool, discovery: str | None) -> None:
-    """Trust the key of AGENT after comparing six words; without AGENT, show the words of this machine's agent.
+    """Trust the key of AGENT after comparing six words; without AGENT, show the words of this machine's agents.
 
     Run it without AGENT on the other machine, and compare the words there with those shown here. The key then counts as
     verified on this machine without an authority. A running server follows within seconds.
@@ -306,7 +307,8 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
         own = lan_trust.load_trust(settings)
         leaf = certificates.read_leaf(own.identity.certificate)
         assert leaf is not None  # noqa: S101  # it is our own
-        _print_words(output, own.agent_id, leaf.key.digest, is_trusted=True)
+        others = {one.agent_id(): ecdsa.digest_of(one.key().public_key()) for one in store.numbered()}
+        _print_words(output, own.agent_id, leaf.key.digest, is_trusted=True, others=others)
         output.table([dim("trusted"), name] for name in sorted(trusted))
         return
     if forget:
@@ -340,13 +342,16 @@ async def _digest_of(settings: LanSettings, agent_id: str) -> bytes:
     raise FetchError("DISC_001", message, fix="Start its server with --lan; skillwire lan lists the agents.")
 
 
-def _print_words(output: Output, agent: str, digest: bytes, *, is_trusted: bool) -> None:
-    shown = " ".join(words.words_of(digest))
+def _print_words(
+    output: Output, agent: str, digest: bytes, *, is_trusted: bool, others: Mapping[str, bytes] | None = None
+) -> None:
+    shown = {name: " ".join(words.words_of(key)) for name, key in {agent: digest, **(others or {})}.items()}
     document: LanTrustDocument = {
         "schema": "skillwire/lan-trust/1",
         "agent_id": agent,
-        "words": shown,
+        "words": shown[agent],
         "trusted": is_trusted,
+        "others": [{"agent_id": name, "words": six} for name, six in shown.items() if name != agent],
     }
     output.document(document)
-    output.line(bold(agent), "  ", shown)
+    output.table([bold(name), six] for name, six in shown.items())

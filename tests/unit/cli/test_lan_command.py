@@ -18,6 +18,7 @@ from skillwire.cli.output import Styled
 from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia, LanSnapshot
 from skillwire.trust.certificates import read_leaf
+from skillwire.trust.ecdsa import digest_of
 from skillwire.trust.words import words_of
 
 GROUP = ("lan",)
@@ -385,6 +386,18 @@ def test_the_words_of_our_own_key_are_those_that_others_see(on, told):
     assert leaf is not None
     assert (own["agent_id"], own["words"]) == (LanKeys().agent_id(), " ".join(words_of(leaf.key.digest)))
     assert LanKeys().trusted() == {}
+
+
+def test_the_words_of_every_agent_of_this_machine_are_shown(on, told):
+    on(*home())
+    first = json.loads(told("trust", "--json").out)
+    second = LanKeys(LanKeys().folder / "agents" / "kitchen-pi-2")  # as a second server of this machine makes it
+    second.keep_id("kitchen-pi-2")
+    words = " ".join(words_of(digest_of(second.key().public_key())))
+    assert first["others"] == []
+    assert json.loads(told("trust", "--json").out)["others"] == [{"agent_id": "kitchen-pi-2", "words": words}]
+    shown = [line.split() for line in told("trust").out.splitlines()]
+    assert shown == [[first["agent_id"], *first["words"].split()], ["kitchen-pi-2", *words.split()]]
 
 
 def test_with_a_group_key_no_single_key_is_trusted(on, told, tmp_path):

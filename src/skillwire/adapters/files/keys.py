@@ -154,6 +154,10 @@ class LanKeys:
                     return key
         return read_private_key(self.key_file)
 
+    def numbered(self) -> list[LanKeys]:
+        """Return the folders of further agents of this machine, NAME-2 and so on, which have keys of their own."""
+        return [LanKeys(file.parent) for file in sorted(self.folder.glob("agents/*/agent.key"))]
+
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
         """Store a key and remove the certificate of the previous one."""
         self._remove(self.certificate_file)

@@ -114,6 +114,11 @@ _PATTERNS: Final = {
     "function": r"(?<![\w-])([\w-]{1,64})[ \t]*\(\)",
     "heredoc": r"<<-?[ \t]*[\"']?(\w+)",
     "tool": r"[^\s,()]+(?:\([^)]*\))?",
+    # What is open at the end of a text goes on to there, so that each character is read once.
+    "toml": (
+        r"\"\"\"(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3,5})?|'{3}(?:[^']|'(?!''))*+(?:'{3,5})?"
+        r"|\"(?:[^\"\\\n]|\\[^\n])*+\"?|'[^'\n]*+'?|#[^\n]*"
+    ),
     "concealed": (
         r"<\w{1,30}\b(?=[^>]{0,300}?(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?![.\d])"
         r"|\shidden[\s=>/]))[^>]{0,300}>[^<]{0,200}"
@@ -121,6 +126,7 @@ _PATTERNS: Final = {
 }
 _FLAGS: Final = {
     "concealed": re.IGNORECASE,
+    "toml": re.DOTALL,
     **dict.fromkeys(("dependencies", "requirement"), re.MULTILINE),
 }
 _DIGITS: Final = tuple(f"{digit}." for digit in range(10))
@@ -292,6 +298,7 @@ def _review_text(path: str, lowered: str, data: bytes) -> Iterator[tuple[str, st
         yield from _review_frontmatter(data)
     if path == SKILL_TOML:
         yield from _review_manifest(path, data)
+        text = _compiled("toml").sub(lambda found: "" if found[0][0] == "#" else found[0], text)  # without comments
     yield from (("hosts", host) for host in _hosts(text))
     if any(f"_{word}" in text for word in _SECRETS):
         for name in _compiled("capital").findall(text):

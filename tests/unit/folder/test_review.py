@@ -4,6 +4,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.folder.review import KINDS, compare_reviews, review_files
+from skillwire.folder.scaffold import scaffold
 from skillwire.model.skill import FileContent
 
 HEAD = "---\nname: notes\ndescription: Writes notes.\n---\n"
@@ -166,10 +167,31 @@ def test_a_long_value_is_cut_with_a_digest_and_shows_nothing_hidden():
         "https://", "a@", "1.", "curl ", "curl a.", "pip install ", "pip install a ", "`", "```\n", "```bash\n",
         "<<E\n", "<!--", "[//]: ", "<a ", "<a hidden", "A_", "'\"", "run(", "dependencies = [", "a=b ", "sudo ",
         "\u200b", "a\\\n", '"\\', "x.", "://@", "$(`", "f()",
+        '"""\\', "''' ",
     ],
 )  # fmt: skip
 def test_hostile_repetition_ends(piece):
     """A square of this size does not end within the limit of a test; ``bench/time_limits.py`` holds the seconds."""
     text = (piece * (60_000 // len(piece))).encode()
-    names = ("a__sh", "a__py", "requirements__txt", "package__json")
+    names = ("a__sh", "a__py", "requirements__txt", "package__json", "skill__toml")
     assert review(text.decode(), **dict.fromkeys(names, text)) is not None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "hosts"),
+    [
+        ('#:schema https://schema.example\nversion = "1.0.0"  # or "https://api.example.com"\n', []),
+        ('[inputs.a]\ntype = "string"\ndescription = "#1 of https://a.example"  # https://b.example\n', ["a.example"]),
+        ("[inputs.a]\ntype = 'string'\ndescription = '\\' # 'https://a.example'\n", []),
+        ('[x]\na = """ \\""" # """"\n# "https://b.example\nb = "# https://a.example"\n', ["a.example"]),
+        ("[x]\na = [''' # ''''', '# https://a.example'] # https://b.example\n", ["a.example"]),
+        ('a = """ # https://a.example', ["a.example"]),
+    ],
+)
+def test_comments_of_a_manifest_declare_nothing(manifest, hosts):
+    assert review_files("notes", [FileContent("skill.toml", manifest.encode())]).get("hosts", []) == hosts
+
+
+def test_a_new_skill_with_a_manifest_asks_for_nothing():
+    files = [one for one in scaffold("greet", script=True, manifest=True) if one.path == "skill.toml"]
+    assert review_files("greet", files) == {"permissions": ["run scripts/main.py (main)"]}

@@ -89,8 +89,8 @@ class GrantCache:
             return True
         return self._until.get(skill.artifact.digest, 0.0) > asyncio.get_running_loop().time()
 
-    async def look(self, skill: Skill) -> bool:
-        """Return whether a skill may run. The first refusal of a skill is logged."""
+    async def allows(self, skill: Skill, *, is_call: bool) -> bool:
+        """Return whether a skill may run. The first refused call of a skill is logged."""
         if self.is_known(skill):
             return True
         digest, loop = skill.artifact.digest, asyncio.get_running_loop()
@@ -98,7 +98,7 @@ class GrantCache:
         if await self._may_run(skill):
             self._until[digest] = loop.time() + _SECONDS
             return True
-        if digest not in self._logged:
+        if is_call and digest not in self._logged:
             if len(self._logged) >= _LOGGED_SKILLS:
                 self._logged.clear()
             self._logged.add(digest)

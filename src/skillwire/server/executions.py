@@ -29,7 +29,7 @@ from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
-from skillwire.server.problems import NOT_FOUND, ProblemError
+from skillwire.server.problems import NOT_FOUND, READ, ProblemError
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.routes.executions import (
     EndpointMatch,
@@ -233,7 +233,7 @@ class Executions:
         """Return the skill for a form on our page. Raises SkillwireError, ProblemError (503) for a refused call."""
         if principal is None:
             self._check_page(scope)
-        return await self._route.check(skill, principal)
+        return await self._route.check(skill, principal, is_call=scope["method"] not in READ)
 
     async def begin(
         self, skill: Skill, invocation: InvocationRequest, principal: Principal | None, scope: Scope

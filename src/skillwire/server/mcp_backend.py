@@ -16,7 +16,15 @@ import structlog
 from skillwire import limits
 from skillwire.bridges.mcp.caller import Blob, Large, Running
 from skillwire.bridges.mcp.entries import limit_exceeded
-from skillwire.errors import DecodeError, PendingError, SkillwireError, StorageError, TrustError, UsageError
+from skillwire.errors import (
+    DecodeError,
+    PendingError,
+    SkillwireError,
+    StorageError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
 from skillwire.model.search import SearchQuery
 from skillwire.model.skill import Skill, is_skill_name
 from skillwire.registry.search import read_words, telling_words
@@ -138,6 +146,14 @@ class McpCaller:
     async def describe(self, skill: Skill) -> SkillDescriptor:
         """Return the descriptor of a skill."""
         return await asyncio.to_thread(self._backend.callables.descriptor, skill)
+
+    async def refusal(self, skill: Skill) -> str:
+        """Return why a call of a skill would be refused now; empty where it would not."""
+        try:
+            await self._backend.runs.check(self._owner, skill, is_call=False)
+        except (TrustError, ValidationError) as error:
+            return error.message
+        return ""
 
     async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
         """Start a run, and wait for its end for so many seconds.

@@ -308,7 +308,6 @@ class Runs:
     async def begin_skill(self, owner: str, skill: Skill, args: Mapping[str, Any]) -> str:
         """Begin a skill's execution for ``owner``; return the run's id for :meth:`follow`. Errors as execute_skill."""
         self._check_capacity(owner)
-        self._check_executing(owner)
         return await self._begin(owner, skill, ExecuteSkill(name=skill.name, args=dict(args)))
 
     async def run_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> RunResult:
@@ -349,18 +348,26 @@ class Runs:
         openings = {"execute_skill": self._settings.execute_skill}
         check_allowed(owner, openings, "execute skills", is_local=self._settings.is_local)
 
-    async def _begin(self, owner: str, skill: Skill, params: ExecuteSkill) -> str:
+    async def check(self, owner: str, skill: Skill, *, is_call: bool) -> CallableSkill:
+        """Return the callable skill; ``is_call`` if ``owner`` calls it now, and does not only ask.
+
+        Raises TrustError (``PERMISSION_DENIED``, ``AUTH_REQUIRED``) or ValidationError where it cannot be called.
+        """
+        self._check_executing(owner)
         callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
         if callable_skill is None:
-            message = f"{params.name} is instructions: it is read with read_skill_file, not executed"
+            message = f"{skill.name} is instructions: it is read with read_skill_file, not executed"
             raise ValidationError("VALIDATION_ERROR", message, fix="Read its SKILL.md, and do what it says.")
         if callable_skill.needs_authentication and owner.startswith("address "):
-            raise TrustError("AUTH_REQUIRED", f"{params.name} is executed for authenticated callers only")
-        if not await self._granted.look(skill):
-            message = f"the operator has not granted that {params.name} runs"
-            raise TrustError(
-                "PERMISSION_DENIED", message, fix=f"The operator of the server: {GRANT.format(params.name)}."
-            )
+            raise TrustError("AUTH_REQUIRED", f"{skill.name} is executed for authenticated callers only")
+        if not await self._granted.allows(skill, is_call=is_call):
+            message = f"the operator has not granted that {skill.name} runs"
+            fix = f"The operator of the server: {GRANT.format(skill.name)}."
+            raise TrustError("PERMISSION_DENIED", message, fix=fix)
+        return callable_skill
+
+    async def _begin(self, owner: str, skill: Skill, params: ExecuteSkill) -> str:
+        callable_skill = await self.check(owner, skill, is_call=True)
         attachments = Attachments(_blobs_of(params.input_blobs, params.args, callable_skill))
         return await self._accept(owner, callable_skill, params.args, attachments, timeout_ms=params.timeout_ms)
 

@@ -4,6 +4,7 @@ import re
 from html import unescape
 
 import pytest
+import structlog
 from tests.support.console_browser import Browser
 from tests.support.invoking import failing, write_action
 from tests.support.opened import open_ledger, open_tokens
@@ -127,9 +128,12 @@ async def test_who_may_not_call_is_told_how_to_sign_in_and_may_call_then(browser
 
 async def test_a_skill_without_a_grant_says_so_and_one_that_is_hidden_is_none(serving):
     browser = Browser((await serving(ExecutionSettings())).application)
-    shown = (await browser.get(PAGE, HERE)).body.decode()
-    assert "The operator has not granted that this skill runs here." in shown
-    assert (await run(browser, name="Bob", times="2")).status == 403
+    with structlog.testing.capture_logs() as log:
+        shown = (await browser.get(PAGE, HERE)).body.decode()
+        assert "The operator has not granted that this skill runs here." in shown
+        assert not [one for one in log if one["event"].startswith("a call was refused")]
+        assert (await run(browser, name="Bob", times="2")).status == 403
+    assert [one["skill"] for one in log if one["event"] == "a call was refused: not granted"] == ["greet"]
     hidden, unknown = [
         await run(browser, f"/skills/{name}/call", name="Bob", times="2") for name in ("secret-plans", "secret-plant")
     ]

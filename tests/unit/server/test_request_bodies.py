@@ -103,7 +103,7 @@ async def test_a_look_at_one_grant_forgets_no_other():
         for name in ("one", "two")
     )
     for skill in (one, two, one, two):
-        assert await granted.look(skill)
+        assert await granted.allows(skill, is_call=True)
     assert looked == ["one", "two"]
 
 

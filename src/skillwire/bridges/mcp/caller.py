@@ -80,6 +80,9 @@ class McpSkills(Protocol):
     async def describe(self, skill: Skill) -> SkillDescriptor:
         """Return what a skill takes and gives."""
 
+    async def refusal(self, skill: Skill) -> str:
+        """Return why a call of a skill would be refused now; empty where it would not."""
+
     async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
         """Have a skill run, and wait for its end for so long."""
 

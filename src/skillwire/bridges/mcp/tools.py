@@ -209,13 +209,14 @@ _FILES_LISTED: Final = 200
 
 async def find_skills(caller: McpSkills, wanted: FindSkills) -> CallToolResult:
     """Answer with the skills that fit."""
-    return success({"skills": [_summary(skill, caller) for skill in await caller.find(wanted.query, wanted.limit)]})
+    found = await caller.find(wanted.query, wanted.limit)
+    return success({"skills": [await _summary(skill, caller) for skill in found]})
 
 
 async def describe_skill(caller: McpSkills, wanted: DescribeSkill) -> CallToolResult:
     """Answer with all that is known of a skill; of one that the caller may not use, with what may be known."""
     skill = await _find(wanted.name, caller)
-    facts = _summary(skill, caller)
+    facts = await _summary(skill, caller)
     if skill.name not in caller.usable.skills:
         return success(facts)
     facts["files"] = [{"path": file.path, "size": file.size} for file in skill.files[:_FILES_LISTED]]
@@ -300,7 +301,7 @@ _TOOLS: Final[dict[str, _Row]] = {
         find_skills,
         "Find skills",
         "Search for skills: instructions, and actions that can be called, for doing a task well. Begin here. "
-        "Each result has a name for the other tools and says whether it can be called.",
+        "Each result has a name for the other tools and says whether it can be called, or why not.",
     ),
     "describe_skill": _Row(
         DescribeSkill,
@@ -445,7 +446,7 @@ async def _usable(name: str, caller: McpSkills) -> Skill:
     return skill
 
 
-def _summary(skill: Skill, caller: McpSkills) -> dict[str, Any]:
+async def _summary(skill: Skill, caller: McpSkills) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": skill.name,
         "version": skill.version,
@@ -455,4 +456,6 @@ def _summary(skill: Skill, caller: McpSkills) -> dict[str, Any]:
     }
     if skill.name not in caller.usable.skills:
         facts |= {"callable": False, "access": str(skill.access)}
+    elif skill.action is not None and (refusal := await caller.refusal(skill)):
+        facts |= {"callable": False, "reason": refusal}
     return facts

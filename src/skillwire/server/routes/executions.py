@@ -306,17 +306,20 @@ class InvocationRoute:
 
         Raises SkillwireError, ProblemError (503) when it is not accepted.
         """
-        callable_skill = await self.check(skill, request.principal)
+        callable_skill = await self.check(skill, request.principal, is_call=True)
         return await self._wait(await self._accept(match, callable_skill, request), request, "")
 
-    async def check(self, skill: Skill, principal: Principal | None) -> CallableSkill:
-        """Return the callable skill. Raises ValidationError, TrustError, ProblemError (503) where it cannot be."""
+    async def check(self, skill: Skill, principal: Principal | None, *, is_call: bool) -> CallableSkill:
+        """Return the callable skill; ``is_call`` if it is called now, and not only shown.
+
+        Raises ValidationError, TrustError, ProblemError (503) where it cannot be called.
+        """
         callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
         if callable_skill is None:
             raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
         if callable_skill.needs_authentication and principal is None:
             raise TrustError("AUTH_REQUIRED", "Authentication is required to invoke this skill")
-        if not await self._granted.look(skill):
+        if not await self._granted.allows(skill, is_call=is_call):
             message = "The operator has not granted that this skill runs here"
             reason = {"reason": "not_granted", "skill_id": callable_skill.skill_id}
             raise ProblemError(Problem(503, "ENDPOINT_UNREACHABLE", message, reason))

@@ -4,8 +4,9 @@ import asyncio
 import base64
 
 import pytest
+import structlog
 from mcp.shared.exceptions import MCPError
-from tests.support.mcp_host import MODES, hosting, text_of
+from tests.support.mcp_host import EXECUTES, MODES, hosting, text_of
 from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
 
@@ -127,6 +128,31 @@ async def test_unknown_tool_is_an_error_of_the_protocol(host):
     async with host.client() as client:
         with pytest.raises(MCPError, match="there is no tool 'double'"):
             await client.call_tool("double", {})
+
+
+@pytest.mark.parametrize(
+    ("configuration", "reason"),
+    [
+        ("[executions]\ngrant_all = true\n", "this server does not execute skills"),
+        ("[rpc]\nexecute_skill = true\n", "the operator has not granted that double runs"),
+        ('[rpc]\nexecute_skill = "authenticated"\n[executions]\ngrant_all = true\n', "for authenticated callers only"),
+        (EXECUTES, None),
+    ],
+)
+async def test_a_skill_that_a_call_would_not_run_is_listed_as_not_callable_with_the_reason(
+    tmp_path, monkeypatch, configuration, reason
+):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_skills(tmp_path / "skills")
+    with structlog.testing.capture_logs() as log:
+        async with hosting(tmp_path / "skills", tmp_path, configuration) as host, host.client() as client:
+            _, found = await call(client, "find_skills", query="doubles a number")
+            _, described = await call(client, "describe_skill", name="double")
+    for facts in (found["skills"][0], described):
+        assert facts["callable"] is (reason is None)
+        assert facts.get("reason", "").endswith(reason or "")
+        assert ("reason" in facts) is (reason is not None)
+    assert not [one for one in log if "refused:" in one["event"]]
 
 
 async def test_nothing_is_called_where_the_operator_has_not_said_so(tmp_path, monkeypatch):

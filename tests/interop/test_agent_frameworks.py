@@ -164,7 +164,7 @@ def test_instructions_are_listed_with_what_they_are_for(origin, client):
 @pytest.mark.parametrize(
     ("framework", "names", "message"),
     [
-        ("autogen", (), "use langchain, openai-agents, pydantic-ai"),
+        ("autogen", (), "framework= one of langchain, openai-agents, pydantic-ai"),
         ("langchain", ["add-upp"], "offers no skill add-upp"),
         ("langchain", ["secret-plan"], "offers no skill secret-plan"),
     ],

@@ -21,7 +21,7 @@ from skillwire import limits
 from skillwire.client.endpoint_calls import parameters_of
 from skillwire.client.skill import RemoteSkill
 from skillwire.client.sync import Client
-from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError
+from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError, first_of
 from skillwire.model.skill import SKILL_MD, is_callable
 from skillwire.protocols.skill_sharing.validation import inputs_schema
 from skillwire.resolver.context import as_finding
@@ -33,6 +33,19 @@ Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
 
 READ_SKILL: Final = "read_skill"
 _MOST: Final = 128  # tools that the APIs of models take in one request
+_SHOWN: Final = 5
+_CREDENTIAL: Final = 'Give client=Client(tokens={"https://example.com": "TOKEN"}), or run skillwire auth login.'
+_LONGER: Final = "Give a longer timeout=, or ask the provider."
+#: Code → what a program does, where the usual advice names options of the command line.
+_FIXES: Final = {
+    "ACCESS_DENIED": _CREDENTIAL,
+    "AUTH_REQUIRED": _CREDENTIAL,
+    "DIGEST_MISMATCH": "Give client=Client(refresh=True). If the error persists, report it to the publisher.",
+    "ENDPOINT_FOREIGN": "Check the endpoint, then call the skill with Client.call(..., consent=True).",
+    "EXECUTION_TIMED_OUT": _LONGER,
+    "INVOCATION_TIMEOUT": _LONGER,
+    "OFFLINE": "Give client=Client(offline=False).",
+}
 
 
 class SkillTool(NamedTuple):
@@ -66,7 +79,8 @@ def tools(
         NotFoundError: ``SKILL_NOT_FOUND`` for one of ``names``. Otherwise as :meth:`Client.find`.
     """
     if framework not in _FRAMEWORKS:
-        raise UsageError("USAGE", f"unknown framework {ascii(framework)[:40]}; use {', '.join(_FRAMEWORKS)}")
+        fix = f"Give framework= one of {', '.join(_FRAMEWORKS)}."
+        raise UsageError("USAGE", f"unknown framework {ascii(framework)[:40]}", fix=fix)
     package, make = _FRAMEWORKS[framework]
     try:
         module = importlib.import_module(package)
@@ -74,15 +88,20 @@ def tools(
         fix = f"Install skillwire with the extra {framework}."
         raise UsageError("USAGE", f"the framework {framework} is not installed", fix=fix) from None
     client = client or Client()
-    skills = {skill.name: skill for skill, _ in client.find("", origin)}
-    if missing := [name for name in names if name not in skills]:
-        message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
-        raise NotFoundError("SKILL_NOT_FOUND", message, fix=did_you_mean(missing[0], skills))
-    chosen = [skills[name] for name in sorted(names or skills)]
-    if len(chosen) > _MOST:
-        message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"
-        raise UsageError("USAGE", message, fix='Name those that it needs: names=["csv-profile"].')
-    return [make(module, tool) for tool in _tools_of(chosen, client, timeout, is_strict=bool(names))]
+    try:
+        skills = {skill.name: skill for skill, _ in client.find("", origin)}
+        if missing := [name for name in names if name not in skills]:
+            message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
+            offered = f"Give names= that it offers: {first_of(sorted(skills), _SHOWN)}."
+            raise NotFoundError("SKILL_NOT_FOUND", message, fix=did_you_mean(missing[0], skills) or offered)
+        chosen = [skills[name] for name in sorted(names or skills)]
+        if len(chosen) > _MOST:
+            message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"
+            raise UsageError("USAGE", message, fix='Name those that it needs: names=["csv-profile"].')
+        return [make(module, tool) for tool in _tools_of(chosen, client, timeout, is_strict=bool(names))]
+    except SkillwireError as error:
+        error.fix = _FIXES.get(error.code, error.fix)
+        raise
 
 
 def _tools_of(skills: list[RemoteSkill], client: Client, timeout: float | None, *, is_strict: bool) -> list[SkillTool]:
@@ -143,6 +162,7 @@ def _read(skills: Mapping[str, RemoteSkill], inputs: Mapping[str, Any]) -> str:
 def _text_of(error: SkillwireError) -> str:
     """Return an error for an agent, which cannot run the commands that some general advice names."""
     fix = "Correct the inputs, and call it again." if error.code == "VALIDATION_ERROR" else error.fix
+    fix = _FIXES.get(error.code, fix)
     return f"{error.code}: {error.message}" + (f"\n{fix}" if fix else "")
 
 

@@ -1,0 +1,53 @@
+"""The tools for agent frameworks name arguments of Python in their errors, and no option of the command line."""
+
+import asyncio
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tests.unit.client.test_sharing import LISTED, Place
+
+import skillwire
+from skillwire.errors import SkillwireError
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.setitem(sys.modules, "agents", SimpleNamespace(FunctionTool=SimpleNamespace))
+    return Place(tmp_path)
+
+
+def refused(origin="https://skills.example.com", framework="openai-agents", **options):
+    with pytest.raises(SkillwireError) as caught:
+        skillwire.tools(origin, framework, **options)
+    fix = caught.value.diagnostics().fix
+    assert "--" not in fix
+    return caught.value.code, fix
+
+
+def test_errors_name_arguments(place):
+    assert refused(framework="autogen", client=place.client)[1].startswith("Give framework= one of langchain, ")
+    place.list("forecast", "advice")
+    named = refused(names=["zebra"], client=place.client)
+    assert named == ("SKILL_NOT_FOUND", "Give names= that it offers: advice, forecast.")
+    assert refused(names=["forecasts"], client=place.client)[1] == "Did you mean forecast?"
+    offline = place.open(place.client.root, offline=True)
+    assert refused("https://other.example", client=offline) == ("OFFLINE", "Give client=Client(offline=False).")
+
+
+@pytest.mark.parametrize("tokens", [{}, {"https://skills.example.com": "TOKEN"}])
+def test_a_refusal_names_where_tokens_are_given(tokens, place):
+    place.publisher.answer(LISTED, b"", status=401)
+    code, fix = refused(client=place.open(place.client.root, tokens=tokens))
+    assert (code, fix.partition("{")[0]) == ("ACCESS_DENIED", "Give client=Client(tokens=")
+
+
+def test_the_agent_is_told_arguments_too(place):
+    place.list("forecast")
+    [tool] = skillwire.tools("skills.example.com", "openai-agents", client=place.client)
+    place.publisher.answer("https://skills.example.com/forecast.md", b"", status=401)
+    told = asyncio.run(tool.on_invoke_tool(None, '{"name": "forecast"}'))
+    assert told.startswith("ACCESS_DENIED: ")
+    assert "client=Client(tokens=" in told
+    assert "--" not in told

@@ -4,18 +4,20 @@ A slug is the name of a package, and an owner's handle its namespace. A slug wit
 this name that the caller may know of; where there are several, the answer lists them, and the client prints each with
 the command that names it whole. Published files arrive one by one, each for a ticket. What a registry here has no place
 for is left out: display names, changelogs, topics, stars; the only tag is ``latest``. Deleting a version yanks it.
+Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.types import ASGIApp
 
 from skillwire import limits
@@ -31,7 +33,6 @@ from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import READ, Problem
-from skillwire.server.routes import clawhub_messages as messages
 from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
     actor_of,
@@ -58,12 +59,212 @@ _PUBLISHED: Final = closed(dict.fromkeys(("skillId", "versionId", "slug", "versi
 _TICKET: Final = closed({"uploadUrl": TEXT, "uploadTicket": TEXT})
 _NUMBER: Final = {"anyOf": [closed({"version": TEXT}), {"type": "null"}]}
 _RESOLUTION: Final = closed({"match": _NUMBER, "latestVersion": _NUMBER})
-_MODERATION: Final = closed({"moderation": {"anyOf": [messages.Moderation, {"type": "null"}]}})
-_VERSIONS: Final = closed(
-    {"items": {"type": "array", "items": messages.VersionSummary}, "nextCursor": {"type": "null"}}
-)
+#: The order of characters in the collation of Unicode, letters without their case.
+_ORDER: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class User(Struct, rename="camel"):
+    """The owner of a skill, or the caller."""
+
+    handle: str
+    display_name: str
+    image: None = None
+    role: Literal["admin", "user"] | UnsetType = UNSET
+
+
+class VersionSummary(Struct, rename="camel"):
+    """A version."""
+
+    version: str
+    created_at: int
+    changelog: str = ""
+    license: None = None  # clients know one licence
+
+
+class SkillItem(Struct, rename="camel"):
+    """A skill; a list leaves its latest version out where there is none."""
+
+    slug: str
+    owner_handle: str
+    display_name: str
+    summary: str
+    tags: dict[str, str]
+    created_at: int
+    updated_at: int
+    latest_version: VersionSummary | UnsetType = UNSET
+    stats: dict[str, int] = {}
+
+
+class SkillItems(Struct, rename="camel"):
+    """A page of skills, by slug."""
+
+    items: list[SkillItem]
+    next_cursor: str | None
+
+
+class SearchHit(Struct, rename="camel"):
+    """A hit of a search."""
+
+    slug: str
+    owner_handle: str
+    display_name: str
+    summary: str
+    version: str | None
+    score: float
+    updated_at: int
+
+
+class SearchHits(Struct):
+    """The hits of a search, best first."""
+
+    results: list[SearchHit]
+
+
+class Moderation(Struct, rename="camel"):
+    """A quarantine with its reason."""
+
+    summary: str
+    is_suspicious: bool = False
+    is_malware_blocked: bool = True
+    verdict: Literal["malicious"] = "malicious"
+    reason_codes: tuple[str, ...] = (Status.QUARANTINED.value,)
+    evidence: list[dict[str, Any]] = []
+
+
+class SkillDetails(Struct, rename="camel"):
+    """A skill."""
+
+    skill: SkillItem
+    latest_version: VersionSummary | None
+    owner: User
+    moderation: Moderation | None
+
+
+class FileItem(Struct, rename="camel"):
+    """A file of a version."""
+
+    path: str
+    size: int
+    sha256: str
+    content_type: str
+
+
+class VersionWithFiles(VersionSummary):
+    """A version with its files."""
+
+    files: list[FileItem] = []
+
+
+class UploadRequest(Struct):
+    """A file to be uploaded."""
+
+    path: Annotated[str, Meta(max_length=int(limits.ARCHIVE_PATH_BYTES))]
+    size: int
+    sha256: str
+
+
+class StoredFile(Struct, rename="camel"):
+    """A file that was received, or is to be published."""
+
+    storage_id: str
+
+
+class PublishRequest(Struct, rename="camel"):
+    """A version to publish, made of files that were uploaded."""
+
+    slug: str
+    version: str
+    files: list[StoredFile]
+    owner_handle: str = ""
+
+
+class DeleteRequest(Struct, rename="camel"):
+    """The owner of the skill to delete, and why."""
+
+    owner_handle: str = ""
+    reason: str = ""
+
+
+_MODERATION: Final = closed({"moderation": {"anyOf": [Moderation, {"type": "null"}]}})
+_VERSIONS: Final = closed({"items": {"type": "array", "items": VersionSummary}, "nextCursor": {"type": "null"}})
 _SKILL: Final = closed({"slug": TEXT, "displayName": TEXT})
-_VERSION: Final = closed({"version": messages.VersionWithFiles, "skill": _SKILL})
+_VERSION: Final = closed({"version": VersionWithFiles, "skill": _SKILL})
+
+
+def search_hit(package: Package, latest: PackageVersion | None, rank: int) -> SearchHit:
+    """Return the hit that is the ``rank``-th, from 1."""
+    updated = _updated(package, latest)
+    return SearchHit(*_head(package, latest), version=package.latest or None, score=1 / rank, updated_at=updated)
+
+
+def skill_item(package: Package, latest: PackageVersion | None) -> SkillItem:
+    """Return a package with its latest version."""
+    return SkillItem(
+        *_head(package, latest),
+        tags={"latest": package.latest} if package.latest else {},
+        created_at=_milliseconds(package.created),
+        updated_at=_updated(package, latest),
+        latest_version=version_summary(latest) if latest and package.latest else UNSET,
+    )
+
+
+def skill_details(package: Package, latest: PackageVersion | None) -> SkillDetails:
+    """Return all of a package but its other versions."""
+    item, owner = skill_item(package, latest), User(package.name.namespace, package.name.namespace)
+    return SkillDetails(item, item.latest_version or None, owner, moderation(package, latest))
+
+
+def moderation(package: Package, latest: PackageVersion | None) -> Moderation | None:
+    """Return the quarantine of a package or of its latest version, if there is one."""
+    states = [package.state, *([latest.state] if latest else [])]
+    return next((Moderation(state.reason) for state in states if state.status is Status.QUARANTINED), None)
+
+
+def version_with_files(version: PackageVersion) -> VersionWithFiles:
+    """Return a version with its files."""
+    files = [FileItem(one.path, one.size, one.digest.hex, media_type(one.path)) for one in version.skill.files]
+    return VersionWithFiles(version.version, _milliseconds(version.published), files=files)
+
+
+def _match(package: Package, site: str) -> dict[str, str]:
+    """Return a package among those of one slug, with the reference that names it whole."""
+    namespace, name = package.name
+    url = f"{site}/api/registry/packages/{package.name}"
+    return {"ownerHandle": namespace, "slug": name, "ref": f"@{package.name}", "url": url}
+
+
+def fingerprint(files: Iterable[tuple[str, Digest]]) -> Digest:
+    """Return what the client makes of the paths and digests of a skill's files; those with a dot in front are left out.
+
+    It is the ``uploaded`` digest of a version that arrived as single files.
+    """
+    shown = [(path, digest) for path, digest in files if not any(part.startswith(".") for part in path.split("/"))]
+    lines = [f"{path}:{digest.hex}" for path, digest in sorted(shown, key=lambda file: _collated(file[0]))]
+    return Digest.of("\n".join(lines).encode())
+
+
+def _collated(path: str) -> tuple[list[int], list[bool]]:
+    """Return a key that sorts paths of ASCII as JavaScript's ``localeCompare`` does."""
+    return [_ORDER.find(one) for one in path.lower()], [one.isupper() for one in path]
+
+
+def _head(package: Package, latest: PackageVersion | None) -> tuple[str, str, str, str]:
+    """Return the slug, the owner, the displayed name, and the summary."""
+    namespace, name = package.name
+    return name, namespace, name, latest.skill.description if latest else ""
+
+
+def version_summary(version: PackageVersion) -> VersionSummary:
+    """Return a version."""
+    return VersionSummary(version.version, _milliseconds(version.published))
+
+
+def _updated(package: Package, latest: PackageVersion | None) -> int:
+    return _milliseconds(latest.published if latest else package.created)
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)
 
 
 class ClawHub(ClientApi):
@@ -90,21 +291,21 @@ class ClawHub(ClientApi):
         chosen = ("owner", "hub-version", "tag", *PART)
         row, reads, changes = self.row, self.reads, self.changes
         received = changes(api.receive, closed({"storageId": TEXT}), {"application/octet-stream": {}})
-        announced = changes(api.announce, _TICKET, messages.UploadRequest)
-        published = changes(api.publish, _PUBLISHED, messages.PublishRequest)
-        search = reads(api.search, messages.SearchHits, "words", "hub-limit", "mode")
+        announced = changes(api.announce, _TICKET, UploadRequest)
+        published = changes(api.publish, _PUBLISHED, PublishRequest)
+        search = reads(api.search, SearchHits, "words", "hub-limit", "mode")
         resolve = reads(api.resolve, _RESOLUTION, "hub-slug", "owner", "hash")
         archive = in_parts("application/zip")
         return [
             row("/.well-known/clawhub.json", GET=reads(api.about, closed({"apiBase": TEXT}))),
-            row(f"{_API}/whoami", GET=reads(api.whoami, closed({"user": messages.User}))),
+            row(f"{_API}/whoami", GET=reads(api.whoami, closed({"user": User}))),
             row(f"{_API}/search", GET=search),
             row(f"{_API}/resolve", GET=resolve),
             row(f"{_API}/download", GET=self.method(api.download, archive, "hub-slug", *chosen)),
-            row(skills, GET=reads(api.list, messages.SkillItems, "hub-limit", "cursor", "prefix"), POST=published),
+            row(skills, GET=reads(api.list, SkillItems, "hub-limit", "cursor", "prefix"), POST=published),
             row(f"{skills}/-/upload-url", POST=announced),
             row(f"{_UPLOADS}/{{ticket}}", POST=received),
-            row(skill, GET=reads(api.skill, messages.SkillDetails, "owner"), DELETE=changes(api.delete, _DONE)),
+            row(skill, GET=reads(api.skill, SkillDetails, "owner"), DELETE=changes(api.delete, _DONE)),
             row(f"{skill}/moderation", GET=reads(api.moderation, _MODERATION, "owner")),
             row(f"{skill}/versions", GET=reads(api.versions, _VERSIONS, "owner")),
             row(version, GET=reads(api.version, _VERSION, "owner"), DELETE=changes(api.delete_version, _DONE)),
@@ -133,7 +334,7 @@ class ClawHubRoutes:
         """Answer the caller's account."""
         actor = actor_of(context)
         require_account(actor)
-        user = messages.User(actor.account, actor.account, role="admin" if actor.is_operator else "user")
+        user = User(actor.account, actor.account, role="admin" if actor.is_operator else "user")
         return tagged_answer({"user": user})
 
     async def search(self, context: RequestContext) -> ASGIApp:
@@ -152,8 +353,8 @@ class ClawHubRoutes:
                     if skill.publisher != self._folders:
                         found.append(await self._registry.package(principal, PackageName(skill.publisher, skill.name)))
         rows = list({one.name: one for one in found}.values())[:limit]
-        hits = [messages.search_hit(one, await self._latest(one), rank) for rank, one in enumerate(rows, 1)]
-        return tagged_answer(messages.SearchHits(hits))
+        hits = [search_hit(one, await self._latest(one), rank) for rank, one in enumerate(rows, 1)]
+        return tagged_answer(SearchHits(hits))
 
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer the skills."""
@@ -162,36 +363,36 @@ class ClawHubRoutes:
         found, following = await self._registry.find(
             principal, prefix, read_after(context, "cursor"), read_limit(context, _HITS)
         )
-        items = [messages.skill_item(one, await self._latest(one)) for one in found]
-        return tagged_answer(messages.SkillItems(items, str(following) if following else None))
+        items = [skill_item(one, await self._latest(one)) for one in found]
+        return tagged_answer(SkillItems(items, str(following) if following else None))
 
     async def skill(self, context: RequestContext) -> ASGIApp:
         """Answer a skill."""
         package = await self._find(context)
-        return tagged_answer(messages.skill_details(package, await self._latest(package)))
+        return tagged_answer(skill_details(package, await self._latest(package)))
 
     async def moderation(self, context: RequestContext) -> ASGIApp:
         """Answer the quarantine of a skill."""
         package = await self._find(context)
-        return tagged_answer({"moderation": messages.moderation(package, await self._latest(package))})
+        return tagged_answer({"moderation": moderation(package, await self._latest(package))})
 
     async def versions(self, context: RequestContext) -> ASGIApp:
         """Answer the versions that are not yanked."""
         versions = await self._resolvable(await self._find(context))
-        return tagged_answer({"items": [messages.version_summary(one) for one in versions], "nextCursor": None})
+        return tagged_answer({"items": [version_summary(one) for one in versions], "nextCursor": None})
 
     async def version(self, context: RequestContext) -> ASGIApp:
         """Answer a version with its files."""
         package = await self._find(context)
         found = await self._registry.describe_version(package, context.parameters["version"])
         skill = {"slug": package.name.name, "displayName": package.name.name}
-        return tagged_answer({"version": messages.version_with_files(found), "skill": skill})
+        return tagged_answer({"version": version_with_files(found), "skill": skill})
 
     async def resolve(self, context: RequestContext) -> ASGIApp:
         """Answer which version has these files."""
         wanted, package = read_query(context).get("hash", ""), await self._find(context)
         versions = await self._resolvable(package)
-        made = ((messages.fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
+        made = ((fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
         match = next((one.version for digest, one in made if digest.hex == wanted), "")
         return tagged_answer({"match": _number(match), "latestVersion": _number(package.latest)})
 
@@ -214,7 +415,7 @@ class ClawHubRoutes:
 
     async def announce(self, context: RequestContext) -> ASGIApp:
         """Answer where a file is sent to."""
-        actor, asked = publisher_of(context), await read_request(context, messages.UploadRequest)
+        actor, asked = publisher_of(context), await read_request(context, UploadRequest)
         digest = Digest.parse(f"sha256:{asked.sha256}")
         ticket = await self._uploaded.announce(actor.account, asked.path, asked.size, digest)
         return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
@@ -230,7 +431,7 @@ class ClawHubRoutes:
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
         actor, publications = publisher_of(context), self._parts.publications
-        asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
+        asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         right = await self._registry.check_publication(actor, namespace)
         files = await self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
@@ -238,7 +439,7 @@ class ClawHubRoutes:
         def read() -> PreparedSkill:
             return read_upload([self._uploaded.read(file) for file in files], right.namespace, name=asked.slug)
 
-        uploaded = messages.fingerprint((file.path, file.digest) for file in files)
+        uploaded = fingerprint((file.path, file.digest) for file in files)
         try:
             made = (await publications.publish(right, read, uploaded, version=asked.version)).version
         finally:
@@ -264,9 +465,9 @@ class ClawHubRoutes:
 
     # --- what several need -------------------------------------------------------------------------------
 
-    async def _read_delete(self, context: RequestContext) -> messages.DeleteRequest:
+    async def _read_delete(self, context: RequestContext) -> DeleteRequest:
         body = await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE)
-        return decode_request(body or b"{}", messages.DeleteRequest)
+        return decode_request(body or b"{}", DeleteRequest)
 
     async def _find(self, context: RequestContext, owner: str = "") -> Package:
         """Return the package of a slug. Raises NotFoundError, ConflictError (``SKILL_AMBIGUOUS``)."""
@@ -281,7 +482,7 @@ class ClawHubRoutes:
         if not found:
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no skill {ascii(slug)[:150]}")
         if len(found) > 1:
-            details = {"matches": [messages.match(one, context.site) for one in found]}
+            details = {"matches": [_match(one, context.site) for one in found]}
             raise ConflictError("SKILL_AMBIGUOUS", f"several skills are called {slug}", details=details)
         return found[0]
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 from skillwire.errors import FetchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
+
+    from skillwire.adapters.lan.agent import LanAgent
+    from skillwire.model.lan import LanChange
 
 
 class Agent(Protocol):
@@ -136,3 +139,43 @@ class AgentThread(Generic[AgentT]):
         if self._life is None:
             self._life = _Life(self._make, self._live, self._name)
         return self._life
+
+
+class LanThread(AgentThread["LanAgent"]):
+    """The thread of an agent of the local network, which reports changes."""
+
+    def listen(self) -> Iterator[LanChange]:
+        """Yield the changes that the agent reports, until it ends; wait in place."""
+        submit_next = self._listener()
+        while (future := submit_next()) is not None:
+            try:
+                change = future.result()
+            except BaseException:
+                future.cancel()  # an interruption ends the work, too
+                raise
+            if change is None:
+                return
+            yield change
+
+    async def listen_awaited(self) -> AsyncIterator[LanChange]:
+        """Yield the changes that the agent reports, until it ends; wait on the caller's loop."""
+        submit_next = self._listener()
+        while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
+            yield change
+
+    def _listener(self) -> Callable[[], Future[LanChange | None] | None]:
+        """Return what begins to wait for the next change; it returns None after the life that runs now."""
+        changes: AsyncIterator[LanChange] | None = None
+        with self._lock:
+            life = self._begin()
+
+        async def next_change(agent: LanAgent) -> LanChange | None:
+            nonlocal changes
+            changes = agent.listen() if changes is None else changes
+            return await anext(changes, None)
+
+        def submit_next() -> Future[LanChange | None] | None:
+            with self._lock:
+                return life.submit(next_change) if life is self._life else None
+
+        return submit_next

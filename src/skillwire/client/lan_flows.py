@@ -7,13 +7,15 @@ and allows no connection: a found skill opens the address of its server, that po
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
-from skillwire.client.agent_thread import AgentThread
-from skillwire.client.scene_provider import SceneProvider
+from skillwire.client.agent_thread import AgentThread, LanThread
 from skillwire.errors import (
     DecodeError,
     FetchError,
@@ -24,8 +26,9 @@ from skillwire.errors import (
     ValidationError,
     in_seconds,
 )
-from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult, members_of
+from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult, members_of
 from skillwire.model.ref import SkillRef
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
@@ -49,8 +52,7 @@ from skillwire.resolver.sources.lan import (
 from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skillwire.adapters.dht.agent import DhtAgent
@@ -68,6 +70,14 @@ _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 _RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
 _LEAST_PATIENCE: Final = 0.05  # seconds that a network is asked after a slow start of the agent
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
+_END_SECONDS: Final = 10.0  # of a process that provides a scene
+#: Such a process. It ends with its input, so also when its parent is killed.
+_PROGRAM: Final = """
+import os, signal, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os.kill(os.getpid(), signal.SIGTERM)), daemon=True).start()
+from skillwire.cli.main import main
+main()
+"""
 
 
 class Names(Protocol):
@@ -108,46 +118,6 @@ class _Filters(NamedTuple):
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-
-
-class LanThread(AgentThread["LanAgent"]):
-    """The thread of an agent of the local network, which reports changes."""
-
-    def listen(self) -> Iterator[LanChange]:
-        """Yield the changes that the agent reports, until it ends; wait in place."""
-        submit_next = self._listener()
-        while (future := submit_next()) is not None:
-            try:
-                change = future.result()
-            except BaseException:
-                future.cancel()  # an interruption ends the work, too
-                raise
-            if change is None:
-                return
-            yield change
-
-    async def listen_awaited(self) -> AsyncIterator[LanChange]:
-        """Yield the changes that the agent reports, until it ends; wait on the caller's loop."""
-        submit_next = self._listener()
-        while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
-            yield change
-
-    def _listener(self) -> Callable[[], Future[LanChange | None] | None]:
-        """Return what begins to wait for the next change; it returns None after the life that runs now."""
-        changes: AsyncIterator[LanChange] | None = None
-        with self._lock:
-            life = self._begin()
-
-        async def next_change(agent: LanAgent) -> LanChange | None:
-            nonlocal changes
-            changes = agent.listen() if changes is None else changes
-            return await anext(changes, None)
-
-        def submit_next() -> Future[LanChange | None] | None:
-            with self._lock:
-                return life.submit(next_change) if life is self._life else None
-
-        return submit_next
 
 
 class LanFlows:
@@ -566,3 +536,39 @@ def open_lan(
     return LanFlows(
         settings, context, access, LanCacheFile(settings, context.clock), make_agent, make_dht_agent=make_dht_agent
     )
+
+
+class SceneProvider:
+    """A process that serves the skill in ``folder`` for ``scene``, until its client is closed, or ends. Spec: SDP §4.2.
+
+    Raises FetchError (``DISC_006``) if it ends before.
+    """
+
+    def __init__(self, folder: Path, scene: str, port: int, *, logs: bool) -> None:
+        arguments = ["serve", str(folder), "--lan", "--scene", scene, "--port", str(port), "--json"]
+        self._process = subprocess.Popen(  # noqa: S603  # our own program, with a folder that we have installed
+            [sys.executable, "-c", _PROGRAM, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if logs else subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C ends the parent, which ends this process in its turn
+        )
+        assert self._process.stdout is not None  # noqa: S101  # a pipe was asked for
+        line = self._process.stdout.readline()
+        try:
+            self.port = parse_url(str(json.loads(line)["address"])).port
+        except (ValueError, KeyError, SkillwireError) as error:
+            self.close()
+            fix = f"Run it to see why: skillwire serve {folder} --lan --scene {scene}"
+            raise FetchError("DISC_006", "the process that serves the skill has ended", fix=fix) from error
+
+    def close(self) -> None:
+        """End the process, which says goodbye to the network."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -10,7 +10,7 @@ import pytest
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
-from skillwire.client.lan_flows import LanThread
+from skillwire.client.agent_thread import LanThread
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange
 

@@ -20,6 +20,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 from skillwire import limits
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.failing_tasks import read_failing, write_failing
+from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, SourceLocation, StorageError
 from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
@@ -380,6 +381,19 @@ async def test_a_disk_or_database_that_fails_is_a_503_to_be_tried_again(client):
     assert b"/state" not in answer.body
     assert [event["error"] for event in log if event["event"] == "a request failed"] == [
         "DATABASE: disk I/O error (/state/skillwire.db)"
+    ]
+
+
+async def test_a_wrong_statement_is_an_internal_error_and_not_to_be_tried_again(client):
+    async def identify(*_):
+        return await open_stores().database.read(lambda connection: connection.value("SELECT absent FROM tokens"))
+
+    client.application.services.authentication.tokens = lambda: SimpleNamespace(identify=identify)
+    with structlog.testing.capture_logs() as log:
+        answer = await client.get(INDEX, {"X-API-Key": "sw_aaaaaaaaaaaaaaaa_" + "a" * 43})
+    assert (answer.status, answer.json()["error"]["code"], answer.fields.get("retry-after")) == (500, "INTERNAL", None)
+    assert [str(event["exc_info"]) for event in log if event["event"] == "a request failed"] == [
+        "no such column: absent"
     ]
 
 

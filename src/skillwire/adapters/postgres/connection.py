@@ -41,12 +41,19 @@ LOST: Final = (
 _POOLED: Final = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 #: Every error of the database, and of the way there.
 FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+#: Errors of a statement that are no defect of it.
+_OF_PLACE: Final = (asyncpg.InsufficientPrivilegeError, *_POOLED)
 #: Errors of a transaction that conflicts with another one, and may succeed when it is tried again.
 PASSING: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.InvalidCachedStatementError,  # another server changed the schema
 )
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether the statement is wrong, as with an unknown column: an internal error, which no later attempt avoids."""
+    return isinstance(error, asyncpg.SyntaxOrAccessError) and not isinstance(error, _OF_PLACE)
 
 
 @cache
@@ -131,7 +138,7 @@ class PostgresConnection:
             self._is_over |= isinstance(error, (*LOST, *PASSING))
             if self.is_usable:
                 await self._connection.execute("ROLLBACK TO part; RELEASE part")
-                if isinstance(error, asyncpg.PostgresError):
+                if isinstance(error, asyncpg.PostgresError) and not is_defect(error):
                     raise self._hosts.error(error) from error
             raise
         await self._connection.execute("RELEASE part")
@@ -238,7 +245,7 @@ class Pool:
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
         """Give a connection; one that failed, or whose transaction is open, is closed afterwards.
 
-        Raises StorageError (``DATABASE``) for every error of the database.
+        Raises StorageError (``DATABASE``) for every error of the database but that of a wrong statement.
         """
         try:
             async with self._place():
@@ -259,6 +266,8 @@ class Pool:
                     if not connection.is_closed():
                         self._idle.append(connection)
         except FAILED as error:
+            if is_defect(error):
+                raise
             raise self._hosts.error(error) from error
 
     @asynccontextmanager

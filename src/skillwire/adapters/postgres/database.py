@@ -246,7 +246,11 @@ class PostgresDatabase:
 
     async def _pending(self, connection: asyncpg.Connection) -> list[Migration]:
         is_new = await connection.fetchval("SELECT to_regclass('migrations') IS NULL")
-        done = [] if is_new else await connection.fetch("SELECT number, checksum FROM migrations")
+        try:
+            done = [] if is_new else await connection.fetch("SELECT number, checksum FROM migrations")
+        except asyncpg.UndefinedColumnError as error:
+            message = "its table migrations is that of another program"
+            raise self.hosts.error(message, "Create a database for skillwire alone, and name it.") from error
         return pending_migrations(self._migrations, dict(map(tuple, done)), self.hosts.error)
 
     async def _work(self, loop: _Loop, turn: str, waiting: deque[_Write]) -> None:

@@ -65,7 +65,10 @@ class Connection(Protocol):
 
 
 class Database(Protocol):
-    """A database that event loops read and write. Raises StorageError (``DATABASE``)."""
+    """A database that event loops read and write.
+
+    Raises StorageError (``DATABASE``); for a wrong statement, which is a defect of ours, the error of its library.
+    """
 
     async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
         """Return what ``call`` returns; its queries see one moment. It may be called twice."""

@@ -110,6 +110,8 @@ _BUSY_SECONDS: Final = 10.0
 _KIND: Final = 0xFF  # the part of an extended error code
 #: Errors that a connection keeps when their cause is gone: of a read-only disk, and of damaged pages in its cache.
 _LASTING: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+#: Errors of a wrong statement, such as an unknown column: internal errors, which no later attempt avoids.
+_DEFECTS: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 _SPACE_BYTES: Final = 1024 * 1024
 _INCREMENTAL: Final = 2  # of the pragma auto_vacuum
 _PAGES_AT_ONCE: Final = 1_000
@@ -149,7 +151,10 @@ def check_integrity(path: Path, seconds: float) -> bool:
 
 
 class Database:
-    """The database in ``path``, opened or migrated with the first connection. Raises StorageError (``DATABASE``)."""
+    """The database in ``path``, opened or migrated with the first connection.
+
+    Raises StorageError (``DATABASE``) for every error of the database but that of a wrong statement.
+    """
 
     def __init__(self, path: Path, *, migrations: Sequence[Migration] | None = None) -> None:
         self.path = path
@@ -296,7 +301,10 @@ class Database:
         try:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & _KIND in _LASTING:
+            kind = getattr(error, "sqlite_errorcode", 0) & _KIND
+            if kind in _DEFECTS or isinstance(error, sqlite3.ProgrammingError):
+                raise
+            if kind in _LASTING:
                 self._local.is_unusable = True
             raise self._error(str(error), None) from error
         finally:

@@ -324,6 +324,14 @@ class TestSchema:
                 with pytest.raises(StorageError, match=said):
                     await names(open_one(url, migrations=migrations))
 
+    async def test_the_database_of_another_program_is_refused(self, open_one):
+        with new_database() as url:
+            theirs = open_one(url)
+            async with theirs.maintenance() as connection:
+                await connection.execute("CREATE TABLE migrations (migration TEXT, batch INTEGER)")
+            with pytest.raises(StorageError, match="its table migrations is that of another program"):
+                await names(theirs)
+
     async def test_a_pending_step_may_be_left_to_later(self, open_one):
         shipped = read_migrations("skillwire.adapters.postgres")
         newer = [*shipped, Migration(9000, "9000_new.sql", "CREATE TABLE new (a BIGINT)")]

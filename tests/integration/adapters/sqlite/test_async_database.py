@@ -157,11 +157,11 @@ async def test_a_failure_lasts_until_something_can_be_written(writer, monkeypatc
         await writer.write(fail)
     await writer.write(lambda: None)  # which needs no room
     with writer.database.writing() as connection:
-        connection.execute("ALTER TABLE migrations RENAME TO kept")
-    with pytest.raises(StorageError, match="migrations"):
+        connection.execute("CREATE TRIGGER refuse UPDATE ON migrations BEGIN SELECT RAISE(FAIL, 'not now'); END")
+    with pytest.raises(StorageError, match="not now"):
         await writer.commit.check()
     with writer.database.writing() as connection:
-        connection.execute("ALTER TABLE kept RENAME TO migrations")
+        connection.execute("DROP TRIGGER refuse")
     room = Database.check_disk_space
     monkeypatch.setattr(Database, "check_disk_space", lambda _: fail())
     with pytest.raises(StorageError, match="full"):  # though a small write succeeds

@@ -57,7 +57,7 @@ def test_only_the_owner_may_read_it(path):
 def test_step_that_fails_leaves_what_was_before(path):
     open_with(path, FIRST)
     broken = Migration(2, "0002_b.sql", "CREATE TABLE b (x TEXT);\nCREATE TABLE a (x TEXT);")
-    with pytest.raises(StorageError):
+    with pytest.raises(sqlite3.OperationalError, match="table a already exists"):
         open_with(path, FIRST, broken)
     assert tables(path) == {"migrations", "a"}
     open_with(path, FIRST, SECOND)
@@ -88,7 +88,7 @@ def test_file_that_is_no_database_is_told_and_left_alone(path):
 
 def test_transaction_is_kept_whole_or_not_at_all(path):
     database = Database(path, migrations=[FIRST])
-    with pytest.raises(StorageError), database.writing() as connection:
+    with pytest.raises(sqlite3.ProgrammingError), database.writing() as connection:
         connection.executemany("INSERT INTO a VALUES (?)", [("lost",), ("lost", "too many")])
     with database.writing() as connection:
         connection.execute("INSERT INTO a VALUES ('kept')")

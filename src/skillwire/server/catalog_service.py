@@ -429,7 +429,7 @@ class CatalogService:
         for follow in self.follows:
             follow(revision)
         logged, news = (everything, whole) if self._logs_all else (usable, changes)
-        log_changes(self._log, self._number, len(logged), news)
+        log_changes(self._log, self._public_number, len(logged), news)
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             names = (*whole.added, *whole.changed)
             self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])

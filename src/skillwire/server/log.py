@@ -112,7 +112,7 @@ def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object]
 
 
 def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: SkillChanges) -> None:
-    """Log what a new revision publishes."""
+    """Log what a new revision publishes; ``revision`` is its number for anonymous clients, as in ``/readyz``."""
     changed = {kind: _names(names) for kind, names in changes._asdict().items() if names}
     log.info("published", revision=revision, skills=skills, **changed)
 

@@ -194,6 +194,15 @@ def test_what_not_everyone_may_see_is_not_published(published):
     assert revision.site.lookup("/.well-known/agent-skills/open/SKILL.md") is None
 
 
+def test_the_log_names_the_revision_that_readyz_shows(published):
+    with structlog.testing.capture_logs() as log:
+        for name, access in (("open", "public"), ("closed", "private"), ("another", "public")):
+            write_skill(published.skills, name, {"skill.toml": f'access = "{access}"\n'})
+            published.look()
+    assert [event["revision"] for event in log if event["event"] == "published"] == [1, 1, 2]
+    assert published.publication.current.catalog.revision == 2
+
+
 @pytest.mark.spec("ASD-server-digest-url")
 def test_an_artifact_that_was_replaced_is_found_by_digest_for_a_while(published, monkeypatch):
     write_skill(published.skills, "one")

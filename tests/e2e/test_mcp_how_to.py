@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.pages import boxes
 
-from skillwire.cli.stdio import serve
+from skillwire.cli.mcp import serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-mcp.md"
 ENDPOINT = "https://skills.example.com/mcp"

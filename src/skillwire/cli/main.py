@@ -87,7 +87,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 #: Command → the module that defines it, where that has another name.
 _MODULES: Final = {
     "list": "installed", "remove": "installed", "verify": "installed", "outdated": "update", "cat": "show",
-    "mcp": "stdio", "rpc": "stdio", "worker": "serve", "yank": "publish", "deprecate": "publish",
+    "rpc": "serve", "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip
 #: Alias → command.
 ALIASES: Final = {

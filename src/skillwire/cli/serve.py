@@ -1,9 +1,10 @@
-"""``skillwire serve`` and ``skillwire worker``: serve skills over HTTP, and run accepted executions."""
+"""``skillwire serve``, ``worker`` and ``rpc``: serve skills over HTTP, run accepted executions, and serve on a pipe."""
 
 from __future__ import annotations
 
 import shlex
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillwire import limits
+from skillwire.adapters.lines import LineWriter, lines_of
 from skillwire.cli.lan_options import (
     announced_at,
     exposure_warning,
@@ -20,7 +23,13 @@ from skillwire.cli.lan_options import (
     read_goodbye_reason,
     read_lan,
 )
-from skillwire.cli.options import Duration, log_format_option, plural, publisher_option
+from skillwire.cli.options import (
+    Duration,
+    log_format_option,
+    plural,
+    publisher_option,
+    server_config_option,
+)
 from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
 
@@ -334,3 +343,39 @@ def configure_server(
     if workers is not None:
         executions = replace(executions, concurrency=workers)
     return replace(chosen, executions=executions)
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.option("--execute", is_flag=True, help="Let execute_skill run granted skills; see skillwire grant.")
+@click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
+@click.option("--run-code", is_flag=True, help="Let run_code run arbitrary code in the sandbox.")
+@server_config_option
+@publisher_option
+@log_format_option
+def rpc_command(
+    *,
+    folders: tuple[str, ...],
+    execute: bool,
+    grant_all: bool,
+    run_code: bool,
+    config: str | None,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Serve the Skills Protocol to the program that starts this command, on standard input and output.
+
+    Each input line is a JSON-RPC 2.0 request or a batch, and each output line a response; logs go to standard error.
+    The command ends with its input. skillwire serve offers the same over HTTP at /rpc.
+    """
+    configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
+    runs = configuration.runs
+    runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
+    configuration = replace(configuration, runs=runs)
+    from skillwire.server.stdio import serve_rpc  # noqa: PLC0415  # takes a while to import
+
+    def write_to(descriptor: int) -> Callable[[bytes], Awaitable[None]]:
+        return LineWriter(descriptor).write
+
+    lines = lines_of(0, limits.RPC_REQUEST_BYTES)
+    serve_rpc(folders, configuration, lines, write_to, publisher=publisher)

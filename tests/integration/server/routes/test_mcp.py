@@ -28,7 +28,7 @@ def tokens():
 
 
 def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():
-    code = "import sys, skillwire.server.app, skillwire.cli.stdio; print([n for n in sys.modules if n[:3] == 'mcp'])"
+    code = "import sys, skillwire.server.app, skillwire.cli.mcp; print([n for n in sys.modules if n[:3] == 'mcp'])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 

@@ -1,29 +1,41 @@
-"""``skillwire mcp install`` and ``uninstall``: the entry of our server in the configuration of an MCP client.
+"""``skillwire mcp``: serve skills to an MCP host on standard input and output, and configure an MCP client for that.
 
-Only the entry changes: every other byte of the file, its comments and its mode stay. The edited text is read again
-before it is written, and must be the old document with exactly this change; otherwise the file is refused. An entry
-names environment variables, never their values.
+Only our entry in the configuration of a client changes: every other byte of the file, its comments and its mode stay.
+The edited text is read again before it is written, and must be the old document with exactly this change; otherwise the
+file is refused. An entry names environment variables, never their values.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from difflib import unified_diff
 from json.decoder import JSONDecoder
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
+from click.core import ParameterSource
 
+from skillwire import limits
 from skillwire.adapters.files.atomic import home_directory, read_bounded, storage_errors, write_atomically
-from skillwire.cli.options import dry_run_option
+from skillwire.adapters.lines import lines_of, take_input
+from skillwire.cli.options import (
+    GroupWithDefaultList,
+    dry_run_option,
+    log_format_option,
+    publisher_option,
+    server_config_option,
+    token_option,
+)
 from skillwire.cli.output import Output, bold, failure, output_options, success
+from skillwire.cli.serve import configure_server
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, SkillwireError, SourceLocation, UsageError
-from skillwire.limits import MIB
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
 
@@ -32,11 +44,97 @@ if TYPE_CHECKING:
 
     from skillwire.cli.documents import McpInstallDocument
 
-_MOST: Final = 32 * MIB  # Claude Code keeps its history in the same file
+#: What is said about folders that are served here.
+_OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
+_MOST: Final = 32 * limits.MIB  # Claude Code keeps its history in the same file
 _TOKENS: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class McpGroup(GroupWithDefaultList):
+    """``skillwire mcp FOLDER`` is ``skillwire mcp serve FOLDER``."""
+
+    default, takes_words = "serve", True
+
+
+@click.group(cls=McpGroup)
+def command() -> None:
+    """Serve skills to an MCP host, or add them to its configuration. With FOLDER or --server alone it serves."""
+
+
+@command.command()
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
+@click.option("--server", metavar="URL", help="Relay to this endpoint instead, such as https://example.com/mcp.")
+@token_option
+@click.option("--pin", "pins", multiple=True, metavar="NAME", help="Offer this skill as its own tool; repeatable.")
+@click.option("--execute", is_flag=True, help="Let the tools run granted skills; see skillwire grant.")
+@click.option("--grant-all", is_flag=True, help="With --execute, run every skill in these folders without a grant.")
+@server_config_option
+@publisher_option
+@log_format_option
+def serve(
+    *,
+    folders: tuple[str, ...],
+    server: str | None,
+    token: str | None,
+    pins: tuple[str, ...],
+    execute: bool,
+    grant_all: bool,
+    config: str | None,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Serve the skills in each FOLDER to the MCP host that starts this command, on standard input and output.
+
+    In the host's configuration, set the command to skillwire and its arguments to mcp FOLDER. The command ends with its
+    input. skillwire serve offers the same over HTTP at /mcp; --server connects a host to such an endpoint, with the
+    credential stored by skillwire auth login.
+    """
+    if bool(folders) == (server is not None):
+        fix = "Write skillwire mcp FOLDER, or skillwire mcp --server URL."
+        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
+    if server is not None:
+        _check_relayed(click.get_current_context())
+        _relay(server, token)
+        return
+    from skillwire.bridges.mcp import require_sdk  # noqa: PLC0415  # the relay does without
+
+    require_sdk()  # first: its extra has the packages of servers too
+    from skillwire.server.stdio import serve_mcp  # noqa: PLC0415  # takes a while to import
+
+    configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
+    if execute:
+        configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
+    serve_mcp(folders, configuration, pins, publisher=publisher)
+
+
+def _relay(server: str, token: str | None) -> None:
+    """Relay standard input to a server, and its answers to standard output, until the input ends."""
+    from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # loads msgspec
+
+    def write(line: bytes) -> None:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+    async def run() -> None:
+        await run_relay(endpoint_of(server), token, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
+
+    asyncio.run(run())
+
+
+def _check_relayed(context: click.Context) -> None:
+    """Reject options that have no effect on a relay, since the server decides.
+
+    Raises:
+        UsageError: ``USAGE``.
+    """
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_FOLDERS:
+            fix = "Leave it out; the server's own configuration decides."
+            raise UsageError("USAGE", f"{parameter.opts[0]} applies to folders, and not to --server", fix=fix)
 
 
 class McpClient(NamedTuple):
@@ -65,7 +163,7 @@ _scope_option = click.option(
 )
 
 
-@click.command()
+@command.command()
 @click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(exists=True, file_okay=False))
 @_client_option
 @_name_option
@@ -116,7 +214,7 @@ def install(
     _change(output, client, name, entry, for_user=for_user, dry_run=dry_run)
 
 
-@click.command()
+@command.command()
 @_client_option
 @_name_option
 @_scope_option

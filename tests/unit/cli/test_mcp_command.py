@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from skillwire.cli.main import run
-from skillwire.cli.mcp_install import CLIENTS, edited
+from skillwire.cli.mcp import CLIENTS, edited
 from skillwire.errors import ConflictError, DecodeError, NotFoundError
 
 ENTRY = {"command": "skillwire", "args": ["mcp", "/home/me/skills"]}

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import click
 
 from skillwire import limits
+from skillwire.cli.descriptor_view import arguments_for, inputs_at_endpoint, kind_of, print_inputs
 from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
-from skillwire.cli.show import arguments_for, kind_of, print_inputs
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.skill import is_callable
 from skillwire.resolver.ladder import CACHE
@@ -325,9 +325,7 @@ def _accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition],
     if skill.rpc is None:
         descriptor = skill.descriptor()
         return descriptor.inputs, descriptor.output.content_type
-    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
-
-    return parameters_of(skill.described().manifest, skill.url) or (), "application/json"
+    return inputs_at_endpoint(skill.described().manifest, skill.url) or (), "application/json"
 
 
 def _print_plan(output: Output, prepared: PreparedCall) -> None:

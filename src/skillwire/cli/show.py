@@ -1,7 +1,4 @@
-"""``skillwire show`` and ``skillwire cat``: inspect a skill, one level of loading at a time.
-
-Descriptors and manifests are untrusted: each part of a line is neutralised on output, and long lists are cut.
-"""
+"""``skillwire show`` and ``skillwire cat``: inspect a skill, one level of loading at a time."""
 
 from __future__ import annotations
 
@@ -15,6 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 import click
 
 from skillwire.adapters.files.credentials import credential_place
+from skillwire.cli.descriptor_view import (
+    LONG,
+    MAX_FIELDS,
+    arguments_for,
+    inputs_of,
+    kind_of,
+    print_descriptor,
+    print_manifest,
+)
 from skillwire.cli.options import (
     NetworkOptions,
     network_options,
@@ -26,113 +32,22 @@ from skillwire.cli.options import (
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
-from skillwire.errors import NotFoundError, TrustError, UsageError, in_seconds
+from skillwire.errors import NotFoundError, TrustError, UsageError
 from skillwire.model.ref import BLOB, Release, SkillRef
-from skillwire.model.skill import capability_text, is_callable
+from skillwire.model.skill import is_callable
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import at_version, parse_reference, reference_to
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from skillwire.cli.documents import ArtifactType, ReleaseObject, ShowDocument
     from skillwire.client.skill import RemoteSkill
-    from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
 
 
-_MAX_FIELDS: Final = 40  # inputs, scopes, hosts or tags; an untrusted document may have thousands
-_LONG: Final = 100  # columns for a value
-_WIDTH: Final = 500
-_MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
 _UNVERIFIED: Final = "none: the download cannot be verified"
-
-
-def print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None, *, err: bool = False) -> None:
-    """Print the table of inputs; with ``err`` as notes."""
-    from msgspec import UNSET  # noqa: PLC0415  # a descriptor or manifest was read, so it is loaded
-
-    show = output.note if err else output.line
-    if not err:
-        show()
-    show(bold("inputs"), "  unknown" if inputs is None else "" if inputs else "  none")
-    inputs = inputs or ()
-    rows: list[list[Part]] = []
-    for one in inputs[:_MAX_FIELDS]:
-        default = "" if one.default is UNSET else f"default {shortened(json.dumps(one.default), _LONG)}"
-        is_required = dim("required" if one.required else default)
-        rows.append([f"  {shortened(one.name, _LONG)}", dim(one.type), is_required, shortened(one.description, _WIDTH)])
-    output.table(rows, err=err)
-    if len(inputs) > _MAX_FIELDS:
-        show(dim(f"  and {len(inputs) - _MAX_FIELDS} more; --json has them all"))
-
-
-def _print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
-    output.line()
-    output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
-    print_inputs(output, descriptor.inputs)
-    output.line()
-    output.line(bold("output"), f"  {descriptor.output.content_type}")
-    if descriptor.output.description:
-        output.line(f"  {shortened(descriptor.output.description, _WIDTH)}")
-    if descriptor.output.schema:
-        output.line(f"  {shortened(json.dumps(descriptor.output.schema), _WIDTH)}")
-
-
-def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]:
-    provider = descriptor.provider
-    yield "id", descriptor.id
-    yield "title", descriptor.name
-    yield "capability", capability_text(kind_of(descriptor), descriptor.capability_type)
-    yield "access", str(descriptor.access)
-    yield "provider", "  ".join(str(part) for part in (provider.name, provider.url, provider.contact) if part)
-    yield "protocol", f"Skill Sharing {descriptor.protocol.version}"
-    if descriptor.tags:
-        yield "tags", ", ".join(descriptor.tags[:_MAX_FIELDS])
-    if descriptor.documentation_url:
-        yield "read more", descriptor.documentation_url
-    endpoint = descriptor.endpoint
-    yield "endpoint", f"{endpoint.method} {endpoint.url}"
-    if endpoint.content_type:
-        yield "takes", endpoint.content_type
-    if endpoint.status_url:
-        yield "status", endpoint.status_url
-    if endpoint.result_url:
-        yield "result", endpoint.result_url
-    if endpoint.timeout_ms:
-        yield "time limit", f"{in_seconds(endpoint.timeout_ms / 1000)}"
-    if endpoint.retry:
-        yield (
-            "retry",
-            f"{endpoint.retry.max_attempts} times, {in_seconds(endpoint.retry.backoff_ms / 1000)} apart at first",
-        )
-    yield from _auth(descriptor.auth, endpoint.url)
-
-
-def kind_of(descriptor: SkillDescriptor) -> str:
-    """Return ``instruction`` for a descriptor that is only read, else ``action``."""
-    return "instruction" if descriptor.endpoint.method == "GET" else "action"
-
-
-def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
-    if auth.type == "none":
-        yield "auth", "none"
-        return
-    what = {"api_key": "an API key", "oauth2": "OAuth 2.0", "custom": "a way of its own"}[str(auth.type)]
-    header = f" in {auth.header}" if auth.header else ""
-    yield "auth", warning(f"{what}{header}")
-    if auth.description:
-        yield "", shortened(auth.description, _WIDTH)
-    if auth.oauth2:
-        yield "", f"tokens from {auth.oauth2.token_url}, authorized at {auth.oauth2.authorization_url}"
-        for scope, meaning in list(auth.oauth2.scopes.items())[:_MAX_FIELDS]:
-            yield "scope", f"{scope}  {shortened(meaning, _LONG)}"
-    if auth.custom:
-        yield "", shortened(auth.custom.instructions, _WIDTH)
-        for parameter in auth.custom.parameters[:_MAX_FIELDS]:
-            yield "needs", f"{parameter.name}  {shortened(parameter.description, _LONG)}"
-        return
-    yield "log in", f"skillwire auth login {parse_url(url).origin}"
 
 
 @click.command()
@@ -200,7 +115,7 @@ def command(
             from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # few have a descriptor
 
             content["descriptor"] = json.loads(serialize(described))
-            _print_descriptor(output, described)
+            print_descriptor(output, described)
         if at_endpoint is not None:
             content["manifest"], content["frontmatter"] = dict(at_endpoint.manifest), at_endpoint.frontmatter
             if not body:
@@ -235,7 +150,7 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
             else []
         ),
         *([("freshness", str(skill.ref.freshness))] if skill.ref.freshness == "stale" else []),
-        *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
+        *([("requires", ", ".join(skill.ref.requires[:MAX_FIELDS]))] if skill.ref.requires else []),
     ]
     output.table([dim(label), value] for label, value in rows)
 
@@ -261,13 +176,13 @@ def _print_versions(output: Output, versions: Sequence[ReleaseObject], *, is_all
         output.line()
     output.line(bold("versions"))
     rows: list[list[Part]] = []
-    most = len(versions) if is_all else _MAX_FIELDS
+    most = len(versions) if is_all else MAX_FIELDS
     for one in versions[:most]:
         status = "" if one["status"] == "active" else one["status"]
         why = [one["reason"], f"use {one['successor']}" if one["successor"] else ""]
         day, by = (one["published_at"] or "").partition("T")[0], one["published_by"]
         rows.append(
-            [f"  {one['version']}", day, by, warning(status), dim(shortened("; ".join(filter(None, why)), _LONG))]
+            [f"  {one['version']}", day, by, warning(status), dim(shortened("; ".join(filter(None, why)), LONG))]
         )
     output.table(rows)
     if len(versions) > most:
@@ -308,70 +223,6 @@ def _print_next_steps(
     output.hint("read it:", f"skillwire show {reference} --body")
     if skill.rpc is None and (skill.ref.release is None or skill.ref.release.is_usable):
         output.hint("add it: ", f"skillwire add {reference}")
-
-
-def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> None:
-    """Print a skill's metadata, permissions and inputs; ``source`` is the URL of the endpoint."""
-    output.line()
-    output.table([dim(label), value] for label, value in _manifest_facts(manifest))
-    print_inputs(output, _inputs_at_endpoint(manifest, source))
-
-
-def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
-    """Return the required inputs as arguments for ``call``, with quoted names."""
-    return arguments_for(_inputs_at_endpoint(manifest, source, required=True) or [])
-
-
-def arguments_for(inputs: Sequence[ParameterDefinition]) -> str:
-    """Return all required ones of ``inputs`` as arguments for ``call``, with quoted names; many as a file."""
-    required = [one for one in inputs if one.required]
-    if len(required) > _MAX_ARGUMENTS:
-        return " --inputs FILE"
-    return "".join(f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required)
-
-
-def _inputs_at_endpoint(
-    manifest: Mapping[str, Any], source: str, *, required: bool = False
-) -> list[ParameterDefinition] | None:
-    from skillwire.client.endpoint_calls import (  # noqa: PLC0415  # few skills are at an endpoint
-        parameters_of,
-        required_parameters,
-    )
-
-    return (required_parameters if required else parameters_of)(manifest, source)
-
-
-def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
-    for label in ("kind", "namespace", "license", "access"):
-        if value := _short_text(manifest.get(label)):
-            yield label, value
-    if tags := _listed(manifest.get("tags")):
-        yield "tags", tags
-    runtime = _table(manifest.get("runtime"))
-    if runtime:
-        texts = (_short_text(runtime.get(key)) for key in ("language", "entrypoint", "export"))
-        yield "runs", " ".join(text for text in texts if text)
-    if health := _table(manifest.get("health")):
-        texts = (_short_text(health.get(key)) for key in ("url", "entrypoint", "export"))
-        yield "health", " ".join(text for text in texts if text) or "by a function"
-    permissions = _table(manifest.get("permissions"))
-    if network := _listed(permissions.get("network")):
-        yield "network", warning(network)
-    if secrets := _listed(permissions.get("secrets")):
-        yield "secrets", warning(secrets)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _short_text(value: object) -> str:
-    return shortened(value, _LONG) if isinstance(value, str) else ""
-
-
-def _listed(value: object) -> str:
-    values = [text for one in value[:_MAX_FIELDS] if (text := _short_text(one))] if isinstance(value, list) else []
-    return ", ".join(values)
 
 
 @click.command()

@@ -8,7 +8,7 @@ fix, the retry advice and the exit code), a message for this one case, and, wher
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from skillwire.codes import CODES, DOCS_PAGE
@@ -162,6 +162,14 @@ class PendingError(SkillwireError):
 def first_of(names: Sequence[str], most: int) -> str:
     """Return at most ``most`` names as text, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def did_you_mean(name: str, known: Iterable[str], n: int = 3) -> str | None:
+    """Return a hint at ``known`` names similar to ``name``, if there are any."""
+    import difflib  # noqa: PLC0415  # only an error needs it
+
+    close = difflib.get_close_matches(name, list(known), n=n)
+    return f"Did you mean {' or '.join(close)}?" if close else None
 
 
 def in_seconds(seconds: float) -> str:

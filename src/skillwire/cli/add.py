@@ -21,8 +21,7 @@ from skillwire.cli.options import (
     scope_option,
 )
 from skillwire.cli.output import bold, dim, failure, output_options, success
-from skillwire.errors import NotFoundError, UsageError, first_of
-from skillwire.resolver.lockfile import did_you_mean
+from skillwire.errors import NotFoundError, UsageError, did_you_mean, first_of
 from skillwire.resolver.references import exact_reference_to, parse_reference, reference_to
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from skillwire import limits
 from skillwire.client.endpoint_calls import parameters_of
 from skillwire.client.skill import RemoteSkill
 from skillwire.client.sync import Client
-from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError, first_of
+from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError, did_you_mean, first_of
 from skillwire.model.skill import SKILL_MD, is_callable
 from skillwire.protocols.skill_sharing.validation import inputs_schema
 from skillwire.resolver.context import as_finding
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 

@@ -30,6 +30,7 @@ from skillwire.errors import (
     TrustError,
     UsageError,
     ValidationError,
+    did_you_mean,
 )
 from skillwire.executions.callable_skill import InputRules, OutputRules
 from skillwire.model.execution import ExecutionStatus, Priority
@@ -54,7 +55,6 @@ from skillwire.resolver.calls import (
     submit_until,
     updated,
 )
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.rank import static_site
 from skillwire.resolver.references import reference_to
 from skillwire.wire.exchange import Flow, HttpRequest, seconds_of, work

@@ -21,12 +21,11 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.client.installing import InstallFlows
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError, did_you_mean
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung, RungTrace
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import conflicting_digests, describe, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to

@@ -225,11 +225,10 @@ class Fields:
         """Return the location of ``key`` in the document."""
         return toml_place(self._text, (*self.path, key), self._source)
 
-    def unknown(self) -> Iterator[tuple[str, ...]]:
-        """Yield the path of every key that was not read, here and in the subtables."""
-        for key in self.values:
-            if key not in self._asked:
-                yield (*self.path, key)
+    def unknown(self) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+        """Yield the path of every key that was not read, here and in the subtables, and the keys known beside it."""
+        known = frozenset(self._asked)
+        yield from (((*self.path, key), known) for key in self.values if key not in known)
         for table in self._below:
             yield from table.unknown()
 

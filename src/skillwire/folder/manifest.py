@@ -100,7 +100,7 @@ class Manifest:
     endpoint: Mapping[str, Any] | None = None
     health: HealthCheck | None = None
     document: Mapping[str, Any] = field(default_factory=dict)  # the whole file as read
-    unknown: tuple[tuple[str, ...], ...] = ()  # paths of unknown fields
+    unknown: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)  # path → fields known beside it
 
 
 def parse_manifest(data: bytes, *, source: str = "skill.toml") -> Manifest:
@@ -146,7 +146,7 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         endpoint=_endpoint(fields.table("endpoint")),
         health=read_health(fields),
         document=document,
-        unknown=tuple(fields.unknown()),
+        unknown=dict(fields.unknown()),
     )
     name, namespace = manifest.name, manifest.namespace
     if name and namespace and not name.startswith(f"{namespace}."):

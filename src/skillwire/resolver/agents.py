@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from skillwire.errors import UsageError
+from skillwire.errors import UsageError, did_you_mean
 from skillwire.model.install import InstallLocation
-from skillwire.resolver.lockfile import did_you_mean
 
 UNIVERSAL: Final = ".agents/skills"
 

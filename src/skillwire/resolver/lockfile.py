@@ -20,6 +20,7 @@ from skillwire.errors import (
     SkillwireError,
     SourceLocation,
     ValidationError,
+    did_you_mean,
     one_line,
 )
 from skillwire.limits import LOCK_BYTES
@@ -35,7 +36,7 @@ from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import Flow, work
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from skillwire.ports import SkillsFolder
 
@@ -190,14 +191,6 @@ def select(lock: Lock, names: Sequence[str]) -> list[LockedSkill]:
             fix = did_you_mean(name, lock.skills)
             raise NotFoundError("NOT_INSTALLED", f"{ascii(name)[1:-1][:120]} is not installed here", fix=fix)
     return [lock.skills[name] for name in (names or sorted(lock.skills))]
-
-
-def did_you_mean(name: str, known: Iterable[str], n: int = 3) -> str | None:
-    """Return a hint at ``known`` names similar to ``name``, if there are any."""
-    import difflib  # noqa: PLC0415  # only an error needs it
-
-    close = difflib.get_close_matches(name, list(known), n=n)
-    return f"Did you mean {' or '.join(close)}?" if close else None
 
 
 def verify(folder: SkillsFolder, names: Sequence[str]) -> Flow[Verification]:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from skillwire.errors import SourceLocation, UsageError
-from skillwire.resolver.lockfile import did_you_mean
+from skillwire.errors import SourceLocation, UsageError, did_you_mean
 
 SETTINGS_FILE: Final = "skillwire.toml"
 

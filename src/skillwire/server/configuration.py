@@ -12,14 +12,21 @@ import base64
 import os
 import secrets
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote_plus
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SkillwireError, SourceLocation, StorageError, UsageError, ValidationError
+from skillwire.errors import (
+    DecodeError,
+    SkillwireError,
+    SourceLocation,
+    StorageError,
+    UsageError,
+    ValidationError,
+    did_you_mean,
+)
 from skillwire.model.access import EVERY_SKILL, OPERATOR, TASKS
 from skillwire.model.branding import PLAIN, Branding, read_logo
 from skillwire.model.execution import ExecutionSettings, RunSettings
@@ -267,8 +274,7 @@ class _Document(NamedTuple):
 
 
 def _known(name: str, names: Mapping[str, object]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
+    return did_you_mean(name, names, n=1) or f"Known are {', '.join(names)}."
 
 
 class Credentials(NamedTuple):

@@ -46,7 +46,7 @@ def test_the_page_describes_every_field_of_skill_md():
 def test_the_page_shows_and_describes_every_field_of_skill_toml():
     [example] = re.findall(r"^```toml\n(.*?)^```", FOLDER_PAGE, re.MULTILINE | re.DOTALL)
     manifest, flaws = read_manifest(example.encode())
-    assert (flaws, manifest.unknown) == ([], ())
+    assert (flaws, dict(manifest.unknown)) == ([], {})
     said = {
         field.name for field in fields(Manifest) if getattr(manifest, field.name) != getattr(Manifest(), field.name)
     }

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from skillwire.folder.load import check_folder
+
 
 def skill(head):
     return f"---\n{head}metadata:\n  version: '1.0.0'\n---\n# B\n"
@@ -181,6 +183,25 @@ def test_unknown_fields(found):
     places = ["MANIFEST_UNKNOWN skill.toml:1:1", "MANIFEST_UNKNOWN skill.toml:5:1"]
     assert found(**files) == [f"error {place}" for place in places]
     assert found("lenient", **files) == [f"warning {place}" for place in places]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fix"),
+    [
+        ("skill.toml", 'verison = "1.0.0"\n', "Did you mean version?"),
+        ("skill.toml", "[permisions]\nnetwork = []\n", "Did you mean permissions?"),
+        ("skill.toml", f'{RUNTIME}exprot = "main"\n', "Did you mean export?"),
+        ("skill.toml", "zebra = 1\n", "Correct the name; docs/reference/skill-folder.md lists the fields."),
+        ("SKILL.md", "licence: MIT", "Did you mean license? Put your own fields under metadata."),
+        ("SKILL.md", "zebra: MIT", "Correct the name. Put your own fields under metadata."),
+    ],
+)
+def test_an_unknown_field_gets_the_one_that_is_meant(write, file, text, fix):
+    if file == "SKILL.md":
+        text = f"---\nname: notes\ndescription: d\n{text}\n---\n# B\n"
+    files = {file: text, "main.py": "def main(args): ...\n"}
+    [finding] = [one for one in check_folder(write(**files)).findings if one.code.endswith("_UNKNOWN")]
+    assert finding.fix == fix
 
 
 def test_the_entry_point_must_be_there(found):

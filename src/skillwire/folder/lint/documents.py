@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 from skillwire import limits
-from skillwire.errors import SourceLocation
-from skillwire.folder.frontmatter import BOM, SkillMd
+from skillwire.errors import SourceLocation, did_you_mean
+from skillwire.folder.frontmatter import BOM, FIELDS, SkillMd
 from skillwire.folder.lint import FolderContent
 from skillwire.folder.manifest import entry_points
 from skillwire.folder.rules import Findings
@@ -149,7 +149,9 @@ def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
         findings.add("FIELD_FORM", flaw.message, flaw.place or skill_md.place())
     for field in skill_md.unknown:
         message = f"the format has no field {neutralise(field[:80])!r}"
-        findings.add("FIELD_UNKNOWN", message, skill_md.place(field))
+        near = did_you_mean(field, FIELDS, n=1)
+        fix = near and f"{near} Put your own fields under metadata."
+        findings.add("FIELD_UNKNOWN", message, skill_md.place(field), fix=fix)
     for field, value in skill_md.fields.items():
         if value in ("", {}, []) and field in ("license", "compatibility", "metadata", "allowed-tools"):
             findings.add("FIELD_EMPTY", f"{field} is empty", skill_md.place(field))
@@ -183,9 +185,10 @@ def _lint_body(skill_md: SkillMd, content: FolderContent, findings: Findings) ->
 def lint_manifest(content: FolderContent, findings: Findings) -> None:
     """Judge the skill.toml of a folder."""
     manifest = content.manifest
-    for path in manifest.unknown:
+    for path, known in manifest.unknown.items():
         message = f"there is no field {'.'.join(path)[:120]!r}"
-        findings.add("MANIFEST_UNKNOWN", message, content.manifest_place(*path))
+        near = did_you_mean(path[-1], sorted(known), n=1)
+        findings.add("MANIFEST_UNKNOWN", message, content.manifest_place(*path), fix=near)
     for name, table in {one.path: one.table for one in reversed([*entry_points(manifest)])}.items():  # its first table
         if not any(file.path == name for file in content.files):
             findings.add(

@@ -21,6 +21,7 @@ from skillwire.errors import (
     StorageError,
     TrustError,
     ValidationError,
+    did_you_mean,
 )
 from skillwire.model.install import OriginRecord
 from skillwire.model.package import version_order
@@ -31,7 +32,6 @@ from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation, Index
 from skillwire.resolver.context import ResolveContext, freshness, not_in_cache, read_document, timestamp
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.sources import Lookup
 from skillwire.wire.exchange import Flow, work
 

@@ -29,6 +29,7 @@ from skillwire.errors import (
     SourceLocation,
     TrustError,
     ValidationError,
+    did_you_mean,
 )
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
@@ -39,7 +40,6 @@ from skillwire.model.requirement import parse_range
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
 from skillwire.resolver.git_references import SKILL_FOLDERS, check_ref
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions

@@ -22,7 +22,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.errors import (
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    ValidationError,
+    did_you_mean,
+)
 from skillwire.model.digest import Digest
 from skillwire.model.install import CachedResponse
 from skillwire.model.ref import BLOB, RpcFacts, SkillRef
@@ -45,7 +53,6 @@ from skillwire.protocols.skills_rpc.messages import (
     SkillPage,
 )
 from skillwire.resolver.context import ResolveContext
-from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import SKILLS_RPC, Lookup, Source
 from skillwire.trust.hidden_text import neutralise

@@ -68,12 +68,17 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 #: Options that mean the same in every command that has them; pages name them and explain them once.
 COMMON_OPTIONS: Final = (
-    "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout", "--store"
+    "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout", "--store",
+    "--discovery", "--unverified",
 )  # fmt: skip
 #: Options that the commands of every group have, and those of one group; the page of commands, and that of the group,
 #: explain them once.
 OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
-OPTIONS_OF_GROUP: Final = {"registry": ("--registry",), "inbox": ("--as", "--store")}
+OPTIONS_OF_GROUP: Final = {
+    "registry": ("--registry",),
+    "inbox": ("--as", "--store"),
+    "dht": ("--bootstrap", "--discovery"),
+}
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 RULE_EXAMPLES: Final = Path(__file__).with_name("rule_examples.md")
 PROJECT: Final = Path(__file__).parent.parent

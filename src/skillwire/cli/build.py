@@ -39,7 +39,12 @@ _NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or writ
     type=click.Path(),
     help="Folder to write the site to.",
 )
-@click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Address that the site will have, such as https://skills.example.com: begins the URLs in its indexes, which "
+    "are relative without it. Needed for --bridge ai-catalog.",
+)
 @publisher_option
 @click.option(
     "--host-files",

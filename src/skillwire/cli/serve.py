@@ -145,7 +145,12 @@ def _read_serve_table(context: click.Context, _: click.Parameter, path: str | No
     type=click.IntRange(0, 65535),
     help="Port to listen on; 0 picks a free one.",
 )
-@click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Address at which others reach the server, such as https://skills.example.com; by default that of each "
+    "request. Needed below a path of a proxy, with --dht, and for pages that call skills.",
+)
 @publisher_option
 @click.option(
     "--config",

@@ -34,7 +34,7 @@ CODES: dict[str, CodeInfo] = {
         "Read the command's --help.", exit_code=2),
     "INPUTS": CodeInfo("The inputs of a call are wrong",
         "An input is missing or unknown, or its value has another type or form than the skill takes. Nothing was sent.",
-        "Correct each named input; skillwire show REF --descriptor lists them.", exit_code=2),
+        "Correct each named input; skillwire show REF lists them.", exit_code=2),
     "NOT_CALLABLE": CodeInfo("The skill cannot be called",
         "It has instructions that an agent reads, or its site is static: it has files, and runs nothing.",
         "Install it: skillwire add REF. As its publisher, serve it: skillwire serve FOLDER.", exit_code=2),

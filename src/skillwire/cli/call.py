@@ -309,8 +309,7 @@ def _wrong_inputs(
     told = [f"{' and '.join(names)} {fault}" for fault, names in faults.items()]
     print_inputs(output, parameters, err=True)
     reference = reference_to(skill.ref)
-    look = f"skillwire show {reference}" + ("" if skill.rpc is not None else " --descriptor")
-    fix = f"Write skillwire call {reference}{arguments_for(parameters)}; {look} shows the inputs."
+    fix = f"Write skillwire call {reference}{arguments_for(parameters)}; skillwire show {reference} lists the inputs."
     more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",

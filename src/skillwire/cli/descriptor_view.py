@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.cli.options import shortened
 from skillwire.cli.output import Output, Part, bold, dim, warning
-from skillwire.errors import in_seconds
+from skillwire.errors import first_of, in_seconds
 from skillwire.model.skill import capability_text
 from skillwire.model.url import parse_url
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_FIELDS: Final = 40  # inputs, scopes, hosts or tags; an untrusted document may have thousands
+_MAX_VALUES: Final = 20
 LONG: Final = 100  # columns for a value
 _WIDTH: Final = 500
 _MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
@@ -39,15 +40,21 @@ def print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None, *
     rows: list[list[Part]] = []
     for one in inputs[:MAX_FIELDS]:
         default = "" if one.default is UNSET else f"default {shortened(json.dumps(one.default), LONG)}"
-        is_required = dim("required" if one.required else default)
-        rows.append([f"  {shortened(one.name, LONG)}", dim(one.type), is_required, shortened(one.description, _WIDTH)])
+        allowed = (one.schema or {}).get("enum")
+        values = [json.dumps(value) for value in allowed] if isinstance(allowed, list) else []
+        listed = shortened(f"one of {first_of(values, _MAX_VALUES)}", LONG) if values else ""
+        rule = dim("; ".join(filter(None, ("required" if one.required else default, listed))))
+        rows.append([f"  {shortened(one.name, LONG)}", dim(one.type), rule, shortened(one.description, _WIDTH)])
     output.table(rows, err=err)
     if len(inputs) > MAX_FIELDS:
         show(dim(f"  and {len(inputs) - MAX_FIELDS} more; --json has them all"))
 
 
-def print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
-    """Print a descriptor: its facts, inputs and output."""
+def print_descriptor(output: Output, descriptor: SkillDescriptor, *, is_whole: bool) -> None:
+    """Print a descriptor: its facts, inputs and output; without ``is_whole`` its inputs alone."""
+    if not is_whole:
+        print_inputs(output, descriptor.inputs)
+        return
     output.line()
     output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
     print_inputs(output, descriptor.inputs)

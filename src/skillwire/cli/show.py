@@ -32,10 +32,11 @@ from skillwire.cli.options import (
     utc_time,
 )
 from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
-from skillwire.errors import NotFoundError, TrustError, UsageError
+from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError
 from skillwire.model.ref import BLOB, Release, SkillRef
 from skillwire.model.skill import is_callable
 from skillwire.model.url import parse_url
+from skillwire.resolver.context import as_finding
 from skillwire.resolver.references import at_version, parse_reference, reference_to
 from skillwire.trust.paths import check_path
 
@@ -73,19 +74,19 @@ def command(
 ) -> None:
     """Inspect the skill REF before loading it.
 
-    Level 1, the default, reads only the indexes of its origin. --body and --files fetch the artifact and verify its
-    digest; nothing is installed. For a skill listed only by Skill Sharing, and with --descriptor for every other, the
-    Skill Descriptor is fetched and validated; for a skill at a Skills Protocol endpoint,
-    https://example.com/rpc#ns.domain.action, its manifest.
+    Level 1, the default, reads the indexes of its origin, and the inputs of a callable skill from its Skill Descriptor.
+    --body and --files fetch the artifact and verify its digest; nothing is installed. For a skill listed only by Skill
+    Sharing, and with --descriptor for every other, all of the descriptor is shown; for a skill at a Skills Protocol
+    endpoint, https://example.com/rpc#ns.domain.action, its manifest.
     """
-    progress = open_progress(output)
+    progress, is_level_1 = open_progress(output), not (body or files or lists_versions)
     with open_client(output, references=[reference], progress=progress, **network) as client:
         with progress.during("reading"):
             skill = client.show(reference, both=not (body or files))
             if files or (body and skill.rpc is None):
                 skill.files()
-            is_described = skill.rpc is None and (descriptor or skill.ref.is_only_described)
-            described = skill.descriptor() if is_described else None
+            is_whole = descriptor or skill.ref.is_only_described
+            described = _find_descriptor(output, skill, is_whole=is_whole) if is_whole or is_level_1 else None
             at_endpoint = skill.described() if skill.rpc is not None else None
             versions = [] if body or files else _versions(skill, are_required=lists_versions)
         content: ShowDocument = {
@@ -106,7 +107,7 @@ def command(
                 [file["path"], f"{file['size']:,} bytes", "executable" if file["executable"] else ""]
                 for file in content["files"]
             )
-        if not (body or files or lists_versions):
+        if is_level_1:
             _print_entry(output, skill)
         if versions:
             content["versions"] = [_release_object(one) for one in versions]
@@ -115,14 +116,29 @@ def command(
             from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # few have a descriptor
 
             content["descriptor"] = json.loads(serialize(described))
-            print_descriptor(output, described)
+            print_descriptor(output, described, is_whole=is_whole)
         if at_endpoint is not None:
             content["manifest"], content["frontmatter"] = dict(at_endpoint.manifest), at_endpoint.frontmatter
             if not body:
                 print_manifest(output, at_endpoint.manifest, skill.url)
         output.document(content)
-        if not (body or files or lists_versions):
+        if is_level_1:
             _print_next_steps(output, skill, described, network["token"], parse_reference(reference).version)
+
+
+def _find_descriptor(output: Output, skill: RemoteSkill, *, is_whole: bool) -> SkillDescriptor | None:
+    """Return the descriptor, without ``is_whole`` only of a callable skill; then a failure is reported."""
+    if skill.rpc is not None:
+        return None
+    if is_whole:
+        return skill.descriptor()
+    if skill.ref.shared is None or not is_callable(None, skill.ref.shared.capability_type):
+        return None
+    try:
+        return skill.descriptor()
+    except SkillwireError as error:
+        output.finding(as_finding(error)._replace(level="warning"))
+        return None
 
 
 def _versions(skill: RemoteSkill, *, are_required: bool) -> list[SkillRef]:
@@ -214,9 +230,6 @@ def _print_next_steps(
         output.hint("call it:", f"skillwire call {reference}{inputs_of(skill.described().manifest, skill.url)}")
     if described is not None and is_callable(kind_of(described), described.capability_type):
         output.hint("call it:", f"skillwire call {reference}{arguments_for(described.inputs)}")
-    elif described is None and skill.ref.shared is not None and is_callable(None, skill.ref.shared.capability_type):
-        output.hint("call it:", f"skillwire call {reference}")
-        output.hint("its inputs:", f"skillwire show {reference} --descriptor")
     if skill.ref.is_only_described:
         return
     reference = shlex.quote(at_version(reference, version)) if version else reference

@@ -261,7 +261,7 @@ class Calls:
         try:
             checked = InputRules(descriptor.inputs).apply(inputs)
         except ValidationError as error:
-            error.fix = f"skillwire show {reference_to(skill)} --descriptor lists its inputs."
+            error.fix = f"skillwire show {reference_to(skill)} lists its inputs."
             raise
         checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
         url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)

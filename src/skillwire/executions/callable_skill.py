@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from skillwire.errors import ValidationError
+from skillwire.errors import ValidationError, first_of
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Skill
 from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _MOST_ERRORS: Final = 100
 _MOST_SHOWN: Final = 3  # the others are in the details
 _MESSAGE_LENGTH: Final = 300
+_VALUES_SHOWN: Final = 20
 _NO_JSON: Final = "is no JSON value"
 #: So many unknown names are held against the known ones, unless they are longer than this.
 _MOST_GUESSED: Final = 3
@@ -178,7 +180,7 @@ def _violation(error: SchemaError, before: tuple[str, ...]) -> Violation:
     if kind.name == "type":
         message = f"must be of type {expected}"
     elif kind.name == "enum":
-        message = "must be equal to one of the allowed values"
+        message = f"must be one of {first_of([json.dumps(shown(one)) for one in expected], _VALUES_SHOWN)}"
     return Violation(pointer(path), message, shown(expected), shown(error.instance))
 
 

@@ -121,20 +121,43 @@ def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, refe
 def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     listed = {"name": "forecast", "type": "skill-md", "description": "Tells the weather.", "url": "/forecast.md"}
-    found = {
+    found: dict[str, object] = {
         "/.well-known/agent-skills/index.json": index_of({**listed, "digest": f"sha256:{'0' * 64}"}),
-        "/.well-known/skill-sharing": {
-            "protocol": {"version": "1.0.0"},
-            "provider": {"name": "Example"},
-            "skills": [ENTRY],
-        },
     }
     with RawServer(pages(found)) as server:
+        here = f"http://127.0.0.1:{server.port}"
         reference = f"127.0.0.1:{server.port}/forecast"
+        entry = ENTRY | {"descriptor_url": f"{here}/forecast.json"}
+        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry]}
+        found["/.well-known/skill-sharing"] = index
+        endpoint = {"url": f"{here}/invoke", "method": "POST"}
+        scale: dict[str, object] = {
+            "name": "scale",
+            "type": "string",
+            "description": "Scale.",
+            "required": False,
+            "default": "K",
+        }
+        scale["schema"] = {"enum": ["C", "K"]}
+        inputs = [*FORECAST["inputs"], scale]
+        found["/forecast.json"] = {**FORECAST, "access": "public", "inputs": inputs, "endpoint": endpoint}
         assert run(["show", reference]) == 0
         said = capsys.readouterr()
-        assert "found via agent-skills 0.2.0, skill-sharing" in lines(said.out)
-        assert f"call it: skillwire call {reference}" in lines(said.err)
+        told = lines(said.out)
+        assert "found via agent-skills 0.2.0, skill-sharing" in told
+        assert told[told.index("inputs") :] == [
+            "inputs",
+            "place string required Where [U+001B][31mto look.",
+            "days number default 7 How far.",
+            'scale string default "K"; one of "C", "K" Scale.',
+        ]
+        assert f"call it: skillwire call {reference} place=..." in lines(said.err)
+        del found["/forecast.json"]
+        assert run(["show", reference, "--refresh"]) == 0
+        said = capsys.readouterr()
+        assert "warning[SKILL_NOT_FOUND]: the index names a descriptor that is not there" in said.err
+        assert "inputs" not in said.out
+        assert "call it" not in said.err
         assert f"add it: skillwire add {reference}" in lines(said.err)
         del found["/.well-known/skill-sharing"]
         assert run(["show", reference, "--refresh"]) == 0

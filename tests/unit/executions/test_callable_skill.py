@@ -106,7 +106,7 @@ def test_an_input_with_a_default_need_not_be_given_even_if_it_is_required():
 def test_everything_that_is_wrong_is_told_with_its_place():
     assert faults({"days": 20, "when": {"date": "never"}, "citty": "Bern"}) == {
         "/inputs/days": ("20 is greater than the maximum of 14", 14, 20),
-        "/inputs/when/date": ("must be equal to one of the allowed values", ["now", "later"], "never"),
+        "/inputs/when/date": ('must be one of "now", "later"', ["now", "later"], "never"),
         "/inputs/citty": ("is no input of this skill; did you mean city?", ["city", "days", "when"], "Bern"),
         "/inputs/city": ("is required", "a value", None),
     }

@@ -1,4 +1,4 @@
-"""What the Python executor gives a sandbox, and what it makes of its end; and skills unpacked for it: made once, shared."""
+"""What the Python executor gives a sandbox, and what it makes of its end; and the skills unpacked for it."""
 
 import asyncio
 import errno

@@ -92,11 +92,8 @@ def serve(
     input. skillwire serve offers the same over HTTP at /mcp; --server connects a host to such an endpoint, with the
     credential stored by skillwire auth login.
     """
-    if bool(folders) == (server is not None):
-        fix = "Write skillwire mcp FOLDER, or skillwire mcp --server URL."
-        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
+    _check_source("skillwire mcp", folders, server)
     if server is not None:
-        _check_relayed(click.get_current_context())
         _relay(server, token)
         return
     from skillwire.bridges.mcp import require_sdk  # noqa: PLC0415  # the relay does without
@@ -124,13 +121,20 @@ def _relay(server: str, token: str | None) -> None:
     asyncio.run(run())
 
 
-def _check_relayed(context: click.Context) -> None:
-    """Reject options that have no effect on a relay, since the server decides.
+def _check_source(command: str, folders: tuple[str, ...], server: str | None) -> None:
+    """Check that there are folders or a server, and no option that has no effect on a relay, since the server decides.
 
-    Raises:
-        UsageError: ``USAGE``.
+    Raises UsageError (``USAGE``, ``FOLDER_MISSING``).
     """
-    for parameter in context.command.params:
+    if bool(folders) == (server is not None):
+        fix = f"Write {command} FOLDER, or {command} --server URL."
+        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
+    if missing := [one for one in folders if not Path(one).exists()]:
+        url = missing[0] if "://" in missing[0] else "URL"
+        fix = f"Give the path of a folder, or a server: {command} --server {url}."
+        raise UsageError("FOLDER_MISSING", f"there is no folder {ascii(missing[0])[1:-1][:200]}", fix=fix)
+    context = click.get_current_context()
+    for parameter in context.command.params if server is not None else ():
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if given and parameter.name in _OF_FOLDERS:
             fix = "Leave it out; the server's own configuration decides."
@@ -164,7 +168,7 @@ _scope_option = click.option(
 
 
 @command.command()
-@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(exists=True, file_okay=False))
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(file_okay=False))
 @_client_option
 @_name_option
 @click.option("--server", metavar="URL", help="Use the skills of this server instead, such as https://example.com/mcp.")
@@ -188,11 +192,10 @@ def install(
     """Add the skills in each FOLDER to the configuration of an MCP client, as a server that it starts.
 
     The file is the project's, or with --global your own; Codex has only the latter. Everything else in it stays as it
-    is, and a second run changes nothing. Credentials are not written: store them with skillwire auth login, or name
-    environment variables with --env.
+    is, and a second run changes nothing. For a registry or another server, give --server URL in place of FOLDER.
+    Credentials are not written: store them with skillwire auth login, or name environment variables with --env.
     """
-    if bool(folders) == (server is not None):
-        raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix="Give FOLDER, or --server URL.")
+    _check_source("skillwire mcp install", folders, server)
     if any("\udc80" <= character <= "\udcff" for character in "".join(folders)):
         raise UsageError("USAGE", "the path of a folder is not UTF-8, as configurations are", fix="Rename the folder.")
     if server is not None:

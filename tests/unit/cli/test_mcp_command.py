@@ -165,6 +165,27 @@ def test_a_variable_is_passed_on_by_its_name(project, options, written, monkeypa
     assert run(["mcp", "install", "--server", "example.com", *options, "--env", "API_KEY=sw_secret"]) == 2
 
 
+@pytest.mark.parametrize("command", ["mcp install --client cursor", "mcp"])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("https://skills.example.com", "--server https://skills.example.com."),
+        ("skills.example.com", "--server URL."),
+        ("", "--server URL."),
+    ],
+)
+def test_what_is_no_folder_leads_to_the_option_for_servers(project, command, given, told, capsys):
+    assert run([*command.split(), *given.split()]) == 2
+    assert f"skillwire {command.removesuffix(' --client cursor')} {told}" in capsys.readouterr().err
+    assert not (project / ".cursor").exists()
+
+
+def test_an_option_of_folders_is_not_written_for_a_server(project, capsys):
+    assert run(["mcp", "install", "--server", "example.com", "--client", "cursor", "--execute"]) == 2
+    assert "--execute applies to folders" in capsys.readouterr().err
+    assert not (project / ".cursor").exists()
+
+
 def test_a_folder_whose_path_is_not_utf_8_is_refused(project, capsys):
     (project / "caf\udce9").mkdir()
     assert run(["mcp", "install", "caf\udce9", "--client", "claude-code"]) == 2

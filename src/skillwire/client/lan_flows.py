@@ -68,7 +68,6 @@ _ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 #: Codes of a network without an answer, which is no fault of the machine.
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 _RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
-_LEAST_PATIENCE: Final = 0.05  # seconds that a network is asked after a slow start of the agent
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
 _END_SECONDS: Final = 10.0  # of a process that provides a scene
 #: Such a process. It ends with its input, so also when its parent is killed.
@@ -118,6 +117,15 @@ class _Filters(NamedTuple):
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+
+
+def _start(thread: AgentThread[Any]) -> Flow[None]:
+    """Wait until an agent has started."""
+
+    async def started(_: object) -> None:
+        pass
+
+    yield Work(partial(thread.submit, started))
 
 
 class LanFlows:
@@ -249,9 +257,14 @@ class LanFlows:
             else "discovery.skillCenter has no url"
         )  # fmt: skip
         return [
-            Rung(LAN, partial(self._ask_network, query, enough), offline or no_lan, row) if asks_lan
+            Rung(
+                LAN, partial(self._ask_network, query, enough), offline or no_lan, row, partial(_start, self.thread)
+            ) if asks_lan
             else Rung(LAN, off="no source names lan:"),
-            Rung(DHT, partial(self._ask_dht, query), offline or self._why_no_dht(query, asks_dht=asks_dht)),
+            Rung(
+                DHT, partial(self._ask_dht, query), offline or self._why_no_dht(query, asks_dht=asks_dht),
+                start=partial(_start, self.dht),
+            ),
             Rung(
                 CENTER, partial(self._ask_center, query), offline or ("" if has_center else center_off),
                 LADDER[CENTER]._replace(deadline=settings.center_timeout),
@@ -282,12 +295,7 @@ class LanFlows:
 
     def _ask_network(self, query: Query, enough: StopCondition, seconds: float) -> Flow[list[SkillRef]]:
         filters = _Filters(query.capabilities, query.scenes, query.types)
-        clock, end = self.ladder.clock, self.ladder.clock() + seconds  # the start of the agent is part of the time
-
-        async def ask(agent: LanAgent) -> tuple[Sequence[LanSkill], Sequence[LanSkill]]:
-            return await self._ask(agent, filters, max(end - clock(), _LEAST_PATIENCE), enough)
-
-        heard, others = yield from self._use(ask)
+        heard, others = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
         if not (heard or others):
             raise self._silence()
         if heard:

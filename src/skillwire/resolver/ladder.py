@@ -106,6 +106,7 @@ class Rung(NamedTuple, Generic[T]):
         ask: returns what the source has, given the seconds that it may take.
         off: why it is not asked; empty if it is.
         row: its figures, where they are not those of the ladder.
+        start: readies what asks; the deadline begins after it, since the source is not asked before.
         is_always: asked even when an earlier rung has found something.
     """
 
@@ -113,6 +114,7 @@ class Rung(NamedTuple, Generic[T]):
     ask: Callable[[float], Flow[list[T]]] | None = None
     off: str = ""
     row: LadderRow | None = None
+    start: Callable[[], Flow[object]] | None = None
     is_always: bool = False
 
 
@@ -278,14 +280,27 @@ class Climb(Generic[T]):
         self._follow(error)
 
     def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
-        """Ask one rung, as often as its row says; return how it ended."""
+        """Ask one rung once it has started; return how it ended."""
+        if rung.off or rung.ask is None:
+            return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
+        began = self._ladder.clock()
+        if rung.start is not None:
+            try:
+                yield from rung.start()
+            except UsageError:
+                raise
+            except SkillwireError as error:
+                seconds = round(self._ladder.clock() - began, 3)
+                return RungTrace(rung.name, outcome_of(error), seconds, 1, error.code, error.message), [], error
+        return (yield from self._ask_repeatedly(rung, rung.ask, began))
+
+    def _ask_repeatedly(self, rung: Rung[T], ask: Callable[[float], Flow[list[T]]], began: float) -> Flow[_Result[T]]:
+        """Ask one rung, as often as its row says; return how it ended since it ``began``."""
         clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
         left = yield TIME_LEFT
         started = clock()
         left = left if self._end is None else min(left, self._end - started)
         end = started + min(row.deadline, self._share(left, row))
-        if rung.off or rung.ask is None:
-            return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         if end <= started:
             return RungTrace(rung.name, Outcome.NOT_REACHED, reason=_NO_TIME), [], None
         failure: SkillwireError | None = None
@@ -297,7 +312,7 @@ class Climb(Generic[T]):
             attempts += 1
             failure = None
             try:
-                found = yield from within(rung.ask(seconds), seconds, clock)
+                found = yield from within(ask(seconds), seconds, clock)
             except UsageError:
                 raise
             except SkillwireError as error:
@@ -309,7 +324,7 @@ class Climb(Generic[T]):
             pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
             if (pause := min(pause, end - clock())) > 0:
                 yield Sleep(pause)
-        seconds = round(clock() - started, 3)
+        seconds = round(clock() - began, 3)
         if failure is None:
             self._ladder.took(rung.name, seconds)
             outcome = Outcome.FOUND if found else Outcome.NOTHING

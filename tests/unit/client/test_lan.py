@@ -307,11 +307,22 @@ class SlowAgent(FakeLanAgent):
         return await super().discover(**options)
 
 
-def test_the_start_of_the_agent_is_part_of_the_time(network):
+@pytest.fixture
+def slow(network):
     network.agent = agent = SlowAgent(FIRST)
     network.client._session.context.open_ladder().clock = lambda: agent.now
-    assert [one.skill_id for one in network.client.lan.discover(patience=2.0)] == ["forecast"]
-    assert agent.patience == pytest.approx(0.5)
+    return agent
+
+
+def test_a_slow_start_leaves_the_network_the_whole_patience(network, slow):
+    assert [one.skill_id for one in network.client.lan.discover()] == ["forecast"]
+    assert slow.patience == pytest.approx(2.0)
+
+
+def test_the_start_of_the_agent_is_part_of_a_time_limit(network, slow):
+    found = network.client.lan.providers("org-data-read", use_unverified=True, timeout=2.0)
+    assert network.client.lan.next_provider(found).name == "forecast"
+    assert 0 < slow.patience < 0.5
 
 
 class TestTroubles:

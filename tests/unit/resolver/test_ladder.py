@@ -1,7 +1,7 @@
 """The ladder on a virtual clock: every rung with every outcome, and the time that each one costs."""
 
 import asyncio
-import functools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -205,6 +205,32 @@ async def test_a_time_limit_bounds_all_rungs_and_still_asks_the_cache(seconds):
     assert climbing.traces[-1].outcome is Outcome.NOT_REACHED
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "asked"), [(None, "found", 2.0), (4.0, "found", 1.0), (2.0, "not reached", None)]
+)
+async def test_a_deadline_begins_after_the_start_and_a_time_limit_before_it(seconds, outcome, asked):
+    given = []
+
+    def ask(seconds):
+        given.append(seconds)
+        return Source(["skill"], 0.5).ask(seconds)
+
+    row = LADDER[LAN]._replace(deadline=3.0)
+    climbing = ladder().climb("", [Rung(LAN, ask, row=row, start=partial(Source([], 2.5).ask, 0.0))], seconds)
+    await run(climbing.next())
+    assert climbing.traces[0].outcome == outcome
+    assert given == ([] if asked is None else [pytest.approx(asked)])
+
+
+async def test_a_rung_that_fails_to_start_is_not_asked():
+    source = Source(["skill"])
+    start = partial(Source(failed("LAN_UNAVAILABLE")).ask, 0.0)
+    climbing = ladder().climb("", [Rung(LAN, source.ask, start=start), Rung(CACHE, Source(["cached"]).ask)])
+    assert await run(climbing.next()) == ["cached"]
+    assert (climbing.traces[0].outcome, climbing.traces[0].code) == (Outcome.FAILED, "LAN_UNAVAILABLE")
+    assert source.asked == []
+
+
 async def test_what_a_rung_found_may_be_rejected_and_the_next_one_is_asked():
     climbing = climb({LAN: Source(["a"]), CENTER: Source(["b"])})
     assert await run(climbing.next()) == ["a"]
@@ -308,7 +334,7 @@ async def test_under_load_sources_that_die_in_turn_give_no_wrong_record_and_cost
 
     async def ask(number):
         started = virtual_loop().time()
-        rungs = [Rung(name, functools.partial(answer, name, number)) for name in alive]
+        rungs = [Rung(name, partial(answer, name, number)) for name in alive]
         found = await run(on.climb("", rungs, budget).next())
         assert virtual_loop().time() - started <= budget
         assert all(asked == number for asked, _ in found)

@@ -18,6 +18,7 @@ class VirtualSockets:
 
     def __init__(self, network, address):
         self.address = address
+        self.own = Peer(address.host, PORT)
         self.sockets = []
         self._network = network
         self._reader = None
@@ -34,7 +35,7 @@ class VirtualSockets:
         self._reader = None
 
     def send(self, data, to):
-        self._network.carry(data, Peer(self.address.host, PORT), to)
+        self._network.carry(data, self.own, to)
 
     def read(self, sock):  # noqa: ARG002 - the form of sockets
         while self._arrived:

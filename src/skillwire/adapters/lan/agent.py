@@ -56,7 +56,7 @@ from skillwire.protocols.skill_discovery.events import (
 )
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Reason
+from skillwire.protocols.skill_discovery.messages import ACCEPTED, HealthStatus, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider
@@ -221,7 +221,7 @@ class EventRouter:
             if isinstance(event, Change):
                 self._changed(link, event)
             elif isinstance(event, Acknowledged):
-                self._acknowledged(event)
+                self._acknowledged(link, event)
             elif isinstance(event, Refused):
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
@@ -243,8 +243,10 @@ class EventRouter:
         if self._rest_timer is not None:
             self._rest_timer.cancel()
 
-    def _acknowledged(self, event: Acknowledged) -> None:
-        if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
+    def _acknowledged(self, link: Link, event: Acknowledged) -> None:
+        if event.status in ACCEPTED:
+            link.acknowledged(event.skill_id, event.by)
+        else:
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
             self._on_trouble(TrustError("DISC_003", text))

@@ -36,7 +36,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.node import DiscoveryNode
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.wire.node import Node
+from skillwire.wire.node import Node, Peer
 
 E = TypeVar("E")
 
@@ -145,7 +145,7 @@ class Driver(Generic[E]):
 
 #: Hosts that mean: where this is sent from.
 _ANY: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound
-#: Seconds from an offer to joining its scenes: registries answer within 0.12.
+#: Seconds from the first acknowledgment of a skill to joining its scenes: the other registries answer within 0.12.
 _JOIN_AFTER: Final = 0.4
 #: Scenes that are joined in one second: twice as many questions are read of one host.
 _JOINED_AT_ONCE: Final = 10
@@ -171,8 +171,9 @@ class Link:
         self._counters = counters
         self._loop = asyncio.get_running_loop()
         self._offered: dict[str, Offer] = {}
-        self._refused: set[str] = set()  # offers that fit into no datagram
+        self._acknowledged: set[str] = set()  # offers that another agent lists
         self._joined: set[str] = set()
+        self._own: Peer | None = None  # where our datagrams come from
         self._join_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -188,6 +189,7 @@ class Link:
     def open(self, address: LinkAddress, sockets: LinkSockets) -> None:
         """Use an address and its sockets."""
         self.address = address
+        self._own = sockets.own
         self.node.use_networks(address.networks)
         self.node.registry.set_own_host(address.host)
         self.driver.open(sockets)
@@ -214,17 +216,23 @@ class Link:
             self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)
         for skill_id, offer in offered.items():
             if self._offered.get(skill_id) != offer:
-                self._refused.discard(skill_id)
+                self._acknowledged.discard(skill_id)
                 try:
                     self.node.route_agent.offer(offer, now)
                 except ValidationError as error:
-                    self._refused.add(skill_id)
                     self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)  # its former offer
                     self._counters[f"not announced: {error.code}"] += 1
         self._offered = offered
-        if self._join_timer is None:
-            self._join_timer = self._loop.call_later(_JOIN_AFTER, self._join)
+        self._acknowledged &= offered.keys()
+        self._joined &= {scene for offer in offered.values() for scene in offer.scenes}
         self.act()
+
+    def acknowledged(self, skill_id: str, by: Peer) -> None:
+        """Join the scenes of a skill soon, if the agent that lists it is not this one. Spec: SDP §2.2."""
+        if skill_id in self._offered and by != self._own:
+            self._acknowledged.add(skill_id)
+            if self._join_timer is None:
+                self._join_timer = self._loop.call_later(_JOIN_AFTER, self._join)
 
     def report(self, skill_id: str, status: HealthStatus, detail: str) -> None:
         """Send the new status of a skill that is offered here."""
@@ -254,6 +262,7 @@ class Link:
         """Unregister all offers; return whether there were any."""
         had = bool(self._offered)
         self._offered = {}
+        self._acknowledged.clear()
         if self._join_timer is not None:
             self._join_timer.cancel()
         self.node.route_agent.close(reason, self.clock())
@@ -261,15 +270,13 @@ class Link:
         return had and self.is_open
 
     def _join(self) -> None:
-        """Join the scenes of the offers, each once."""
+        """Join the scenes of the acknowledged offers, each once."""
         self._join_timer = None
-        announced = self._offered.keys() - self._refused
-        scenes = {scene for skill_id in announced for scene in self._offered[skill_id].scenes}
-        self._joined &= scenes
-        for scene in sorted(scenes - self._joined)[:_JOINED_AT_ONCE]:
+        scenes = {scene for skill_id in self._acknowledged for scene in self._offered[skill_id].scenes} - self._joined
+        for scene in sorted(scenes)[:_JOINED_AT_ONCE]:
             self.node.memberships.request(scene, (), self.clock(), is_join=True)
             self._joined.add(scene)
-        if scenes - self._joined:
+        if len(scenes) > _JOINED_AT_ONCE:
             self._join_timer = self._loop.call_later(1.0, self._join)
         self.act()
 

@@ -269,6 +269,9 @@ class LinkSockets(UdpSockets):
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, settings.ttl)
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+            name = sock.getsockname()
+            #: Where the datagrams that it sends come from.
+            self.own = Peer(plain_host(name[0], index), name[1])
             if self._hears:
                 sock = self._new(self._family)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,6 +7,7 @@ import json
 import socket
 from secrets import token_hex
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -82,6 +83,7 @@ async def test_agents_find_what_the_others_offer_and_see_it_leave(start):
 async def test_many_scenes_are_joined_as_fast_as_others_read_questions(start, caplog):
     caplog.set_level("DEBUG", "skillwire.lan.datagrams")
     scenes = {f"scene-{number}" for number in range(25)}
+    await start()
     (await start()).announce([offer(scenes=tuple(sorted(scenes)))])
 
     def joins():
@@ -468,7 +470,7 @@ def test_a_refusal_is_told(status, codes):
     settings = LanSettings(agent_id="agent-001")
     agent = LanAgent(settings, own=given(settings.agent_id, KEY), keeps_state=False, on_trouble=told.append)
     agent._router.take(
-        cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
+        Mock(spec=Link), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
     )
     assert [error.code for error in told] == codes
     assert all("192.0.2.1 does not register skill-a" in error.message for error in told)

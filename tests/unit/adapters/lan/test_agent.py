@@ -98,6 +98,49 @@ def test_a_machine_without_an_interface_has_no_network(play, host, interfaces, c
     play(scenario)
 
 
+def joins_of(lan, host):
+    """Return a list that the scenes are appended to which agents of ``host`` join, each with its time."""
+    joins, carry = [], lan.carry
+
+    def carry_and_note(data, source, to):
+        if source.host == host and data.startswith(b"JOIN_SCENE:"):
+            joins.append((virtual_loop().time(), data.split(b";")[1].decode()))
+        carry(data, source, to)
+
+    lan.carry = carry_and_note
+    return joins
+
+
+@pytest.mark.spec("SDP-register-flow")
+def test_a_scene_is_joined_after_another_agent_has_acknowledged_the_skill(play, agents):
+    async def scenario(start):
+        joins = joins_of(agents.lan, "192.168.1.1")
+        agents.lan.latencies["192.168.1.2", "192.168.1.1"] = 0.5
+        await start(2)
+        await start(1, "skill-a")
+        began = virtual_loop().time()
+        await asyncio.sleep(0.5)
+        assert joins == []
+        await asyncio.sleep(2)
+        assert {scene for _, scene in joins} == {"auth"}
+        assert joins[0][0] > began + 0.5
+
+    play(scenario)
+
+
+def test_an_agent_alone_joins_the_scenes_of_its_skills_when_another_one_comes(play, agents):
+    async def scenario(start):
+        joins = joins_of(agents.lan, "192.168.1.1")
+        await start(1, "skill-a")
+        await asyncio.sleep(5)
+        assert joins == []
+        await start(2)
+        await asyncio.sleep(10)
+        assert {scene for _, scene in joins} == {"auth"}
+
+    play(scenario)
+
+
 @pytest.mark.spec("SDP-scene-failover")
 def test_a_scene_is_requested_and_its_backup_takes_over(play):
     async def scenario(start):

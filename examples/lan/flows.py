@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from stage import box, sent
+from stage import ANY, box, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,10 +74,14 @@ class Cast:
         )
         self.stage.home(name, text)
 
-    def watch(self) -> None:
-        """Start who keeps the registry, and who shows it."""
+    def keep(self) -> Actor:
+        """Start who keeps the registry."""
         (self.stage.folder_of("MCPAgent") / "no-skills").mkdir()
-        keeper = self.serve("no-skills", "MCPAgent")
+        return self.serve("no-skills", "MCPAgent")
+
+    def watch(self) -> None:
+        """Start who keeps the registry, and who shows it; wait for both."""
+        keeper = self.keep()
         self.configure("Observer", self.trust, like="MCPAgent")
         observer = self.start("Observer", "lan --json", shows=False)
         self.stage.wait_for(keeper, "on the LAN")
@@ -109,7 +113,8 @@ def registration(cast: Cast) -> None:
         sent("4", "JOIN_SCENE_RESPONSE", "MCPAgent", "Skill"),
         sent("5", "SKILL_HEARTBEAT", "Skill", having=";HEALTHY;"),
     )
-    cast.watch()
+    # Without an observer, which acknowledges the registration, too: the skill may join after the first one.
+    cast.stage.wait_for(cast.keep(), "on the LAN")
     cast.serve("office")
 
 
@@ -120,9 +125,9 @@ def discovery(cast: Cast) -> None:
     _wait_until_listed(cast, "staff-directory")
     cast.stage.figure(
         sent("1", "SKILL_DISCOVER", "Consumer", having=";org-data-read;"),
-        sent("2", "SKILL_DISCOVER_RESPONSE", "MCPAgent", "Consumer", having="staff-directory"),
+        sent("2", "SKILL_DISCOVER_RESPONSE", ANY, "Consumer", having="staff-directory"),
         sent("3", "JOIN_SCENE", "Consumer", having=";auth;"),
-        sent("4", "JOIN_SCENE_RESPONSE", "MCPAgent", "Consumer", having="connectionInfo"),
+        sent("4", "JOIN_SCENE_RESPONSE", ANY, "Consumer", having="connectionInfo"),
     )
     cast.run("Consumer", "consumer.py")
 
@@ -136,14 +141,14 @@ def scene_request(cast: Cast) -> None:
     cast.stage.say("the scene is there")
     cast.stage.figure(
         sent("1", "REQUEST_SCENE", "Consumer", having=";auth;org-data-read,user-auth;"),
-        sent("2a", "SCENE_JOIN_RESPONSE", "MCPAgent", "Consumer", having='"groupId":"group-auth-001"'),
+        sent("2a", "SCENE_JOIN_RESPONSE", ANY, "Consumer", having='"groupId":"group-auth-001"'),
     )
     cast.run("Consumer", "scene request auth org-data-read user-auth")
     cast.stage.play()
     cast.stage.say("it is not there, and no source is named in which to look for it")
     cast.stage.figure(
         sent("1", "REQUEST_SCENE", "Consumer", having=";reception;badge-print;"),
-        sent("2b", "SCENE_NOT_FOUND", "MCPAgent", "Consumer", having=";reception;"),
+        sent("2b", "SCENE_NOT_FOUND", ANY, "Consumer", having=";reception;"),
     )
     cast.run("Consumer", "scene request reception badge-print", expect=3)
     cast.stage.play()
@@ -160,7 +165,7 @@ def scene_request(cast: Cast) -> None:
     cast.start("Installer", f"scene request reception badge-print --from {address} --yes --provide")
     cast.stage.play()
     cast.stage.say("the next request to join is accepted")
-    cast.stage.figure(sent("3", "SCENE_JOIN_RESPONSE", "MCPAgent", "Consumer", having="group-reception-001"))
+    cast.stage.figure(sent("3", "SCENE_JOIN_RESPONSE", ANY, "Consumer", having="group-reception-001"))
     cast.run("Consumer", "scene request reception badge-print")
 
 
@@ -181,7 +186,7 @@ def health(cast: Cast) -> None:
     (cast.stage.folder_of("Skill") / "office" / "staff-directory" / "SKILL.md").write_text("---\n")
     cast.stage.play()
     member = cast.start("Consumer", "scene join auth --follow")
-    cast.stage.wait_for(member, "following")
+    _wait_until_following(cast, member)
     cast.stage.figure(
         box("missed 3 heartbeats: mark UNHEALTHY", "Observer", "staff-directory", '"UNHEALTHY"'),
         sent("2", "SCENE_EVENT", "MCPAgent", "Consumer", having="staff-directory;UNHEALTHY"),
@@ -198,7 +203,7 @@ def unregistration(cast: Cast) -> None:
     skill = cast.serve("office")
     _wait_until_listed(cast, "staff-directory")
     member = cast.start("Consumer", "scene join auth --follow")
-    cast.stage.wait_for(member, "following")
+    _wait_until_following(cast, member)
     cast.stage.figure(
         sent("1", "SKILL_UNREGISTER", "Skill", having=";SHUTDOWN;"),
         box("remove from registry", "Observer", '"left"', "staff-directory"),
@@ -234,7 +239,17 @@ def authentication(cast: Cast) -> None:
 
 
 def _wait_until_listed(cast: Cast, skill: str) -> None:
-    cast.stage.until(lambda: cast.stage.has_said("Observer", skill), f"{skill} is listed")
+    """Wait for both registries that a flow is about: one may list a skill before the other."""
+    cast.stage.until(lambda: cast.stage.has_said("Observer", skill), f"the Observer lists {skill}")
+    acknowledgment = "SKILL_REGISTER_ACK:", f";SUCCESS;{skill} "
+    cast.stage.until(lambda: cast.stage.has_sent("MCPAgent", *acknowledgment), f"the MCPAgent lists {skill}")
+
+
+def _wait_until_following(cast: Cast, member: Actor) -> None:
+    """Wait for the MCPAgent, too: a member follows a scene after the first answer, which may be another agent's."""
+    cast.stage.wait_for(member, "following")
+    answer = "JOIN_SCENE_RESPONSE:consumer-1;"
+    cast.stage.until(lambda: cast.stage.has_sent("MCPAgent", answer), "the MCPAgent answers the member")
 
 
 #: Section of the text → title, and what plays it.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 40.0  # seconds for the next step of a figure
+ANY = ""  # who sends a step: the first agent, since every server keeps a registry and answers
 _LONG = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LAST = 8  # lines that were not shown, when a flow fails
 _ASIDE = 72  # characters of a datagram that no figure draws
@@ -57,12 +58,12 @@ class Step(NamedTuple):
 
 
 def sent(number: str, kind: str, who: str, to: str = "all", *, having: str = "") -> Step:
-    """Return the step that ``who`` sends a datagram of this kind to ``to``."""
+    """Return the step that ``who``, or :data:`ANY`, sends a datagram of this kind to ``to``."""
     return Step(
         number,
         kind,
         lambda event: (
-            (event.kind, event.who, event.to) == ("sent", who, to)
+            (event.kind, event.who, event.to) == ("sent", who or event.who, to)
             and event.text.startswith(f"{kind}:")
             and having in event.text
         ),
@@ -112,6 +113,7 @@ class Stage:
         self._seen: set[str] = set()
         self._more: Counter[str] = Counter()
         self._early: list[Event] = []
+        self._sent: list[Event] = []
         self.lines: list[Event] = []
 
     def __enter__(self) -> Stage:
@@ -248,7 +250,8 @@ class Stage:
         self._senders[text] = who
         if len(self._senders) > _REMEMBERED:
             del self._senders[next(iter(self._senders))]
-        self._happened(Event("sent", who, self._names.get(peer, peer) if peer else "all", text))
+        self._sent.append(Event("sent", who, self._names.get(peer, peer) if peer else "all", text))
+        self._happened(self._sent[-1])
 
     def _take_lines(self, actor: Actor) -> None:
         data = os.read(actor.process.stdout.fileno(), 65536)
@@ -269,6 +272,10 @@ class Stage:
     def has_said(self, who: str, text: str) -> bool:
         """Whether a process has printed a line with this."""
         return any(event.who == who and text in event.text for event in self.lines)
+
+    def has_sent(self, who: str, *parts: str) -> bool:
+        """Whether a process has sent a datagram with all of these parts in it."""
+        return any(event.who == who and all(part in event.text for part in parts) for event in self._sent)
 
     def _happened(self, event: Event, *, is_shown: bool = True) -> None:
         kind = event.text.partition(":")[0]

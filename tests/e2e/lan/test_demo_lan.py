@@ -4,11 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-DEMO = Path(__file__).parents[3] / "tools" / "demo.py"
+ROOT = Path(__file__).parents[3]
+DEMO = ROOT / "tools" / "demo.py"
 PATIENCE = 110.0
 #: The numbers of the text's figures, as they have to follow.
 FIGURES = {
@@ -67,3 +70,49 @@ def test_a_flow_that_there_is_not_is_named():
     )
     assert done.returncode == 2
     assert f"no flow 2.3; there are {', '.join(FIGURES)}\n" in done.stderr
+
+
+@pytest.fixture
+def discovery(tmp_path, monkeypatch):
+    """Give what plays the flow 3.3 with datagrams that a test names, and returns the numbers of its steps."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "lan")
+    flows, stage = import_module("flows"), import_module("stage")
+    monkeypatch.setattr(stage, "PATIENCE", 0.0)
+    shown: list[str] = []
+    with stage.Stage(tmp_path, shown.append) as played:
+
+        def send(who, to, text):
+            played._datagram(who, "sent", f"10.98.0.9 {to}" * bool(to), text)
+
+        def play(*acknowledged, answers):
+            for name in ("Consumer", "Skill", "MCPAgent"):
+                send(name, "", name)
+                played._datagram("Observer", "heard", f"10.98.0.9 {name}", name)
+            played.lines.append(stage.Event("line", "Observer", "", "staff-directory"))
+            for name in acknowledged:
+                send(name, "Skill", "SKILL_REGISTER_ACK:skill-1;SUCCESS;staff-directory registered;1")
+
+            def run(*_):
+                for question in ("SKILL_DISCOVER:c.1;org-data-read;", "JOIN_SCENE:c;auth;"):
+                    send("Consumer", "", question)
+                    kind = question.partition(":")[0]
+                    send(answers, "Consumer", f"{kind}_RESPONSE:staff-directory;connectionInfo")
+
+            flows.discovery(SimpleNamespace(stage=played, watch=lambda: None, serve=lambda _: None, run=run))
+            played.play()
+            return re.findall(r"^ ? ?(\d)  ", "\n".join(shown), re.MULTILINE)
+
+        yield play
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("first", ["MCPAgent", "Skill"])
+def test_the_registry_that_answers_first_makes_the_step(discovery, first):
+    assert discovery("Skill", "MCPAgent", answers=first) == FIGURES["3.3"]
+
+
+def test_a_consumer_starts_when_the_mcp_agent_lists_the_skill(discovery):
+    with pytest.raises(Exception, match="in vain: the MCPAgent lists staff-directory"):
+        discovery("Skill", answers="MCPAgent")

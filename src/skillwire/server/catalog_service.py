@@ -160,6 +160,13 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 
 
+def _reason(error: Exception) -> str:
+    """Return why changes are not followed, in words that ``/readyz`` may show to everybody."""
+    if isinstance(error, SkillwireError):
+        return f"the database fails: {error.message}" if error.code == "DATABASE" else error.message
+    return getattr(error, "strerror", None) or f"an internal error, {type(error).__name__}; the log has its traceback"
+
+
 def _wake(waiting: Iterable[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
     for loop, event in waiting:
         with suppress(RuntimeError):  # a loop that was closed; no task waits there any more
@@ -294,7 +301,7 @@ class CatalogService:
                 try:
                     self._follow()
                 except Exception as error:  # noqa: BLE001  # it may pass, and is reported nowhere else
-                    if self._interrupt(getattr(error, "strerror", None) or type(error).__name__):
+                    if self._interrupt(_reason(error)):
                         trace = None if isinstance(error, (SkillwireError, OSError)) else error
                         self._log.error("the folders are not watched", reason=one_line(error), exc_info=trace)
                     self._wait()
@@ -361,7 +368,7 @@ class CatalogService:
         try:
             self._is_owed |= self.folders.refresh(touched)
         except SkillwireError as error:  # what is served stays, and all is looked at again
-            if self._interrupt(error.message):
+            if self._interrupt(_reason(error)):
                 self._log.error("changes are not published", code=error.code, reason=one_line(error))
             return False
         self._lost -= lost

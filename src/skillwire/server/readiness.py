@@ -71,8 +71,10 @@ class ReadinessCheck:
                     self.obstacle = await self.store.find_obstacle()
                     if self._revision is not None:
                         self._compare(self._reached(), await self._revision())
-            except (StorageError, TimeoutError) as error:
-                self.obstacle = error.message if isinstance(error, StorageError) else "the database does not answer"
+            except StorageError as error:
+                self.obstacle = f"the database fails: {error.message}"
+            except TimeoutError:
+                self.obstacle = f"the database fails: no answer within {limits.READINESS_SECONDS} s"
             self._looked = self._clock()
 
     def _compare(self, reached: int, revision: int) -> None:

@@ -96,14 +96,15 @@ def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monk
 
 @pytest.mark.parametrize("where", ["refresh", "_choose", "broken", "restore"])
 @pytest.mark.parametrize(
-    "error",
+    ("error", "cause"),
     [
-        RuntimeError("unforeseen"),
-        StorageError("STORAGE", "no space left on device"),
-        OSError(errno.EROFS, "Read-only file system", "/state/blobs"),
+        (RuntimeError("unforeseen"), "an internal error, RuntimeError; the log has its traceback"),
+        (StorageError("STORAGE", "no space left on device"), "no space left on device"),
+        (StorageError("DATABASE", "Connection refused"), "the database fails: Connection refused"),
+        (OSError(errno.EROFS, "Read-only file system", "/state/blobs"), "Read-only file system"),
     ],
 )
-async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error):
+async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error, cause):
     monkeypatch.setattr("skillwire.server.catalog_service._FIRST_PAUSE", 0.01)
     monkeypatch.setattr("skillwire.server.catalog_service._LONGEST_PAUSE", 0.01)
     application = create_app([tmp_path], blobs=tmp_path.parent / "blobs")
@@ -129,6 +130,8 @@ async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_p
         eventually(lambda: publication.watch.interruptions > 1)
         ready = await client.get("/readyz")
         assert ready.status == 503
+        told = ready.json()["error"]["message"] if where == "restore" else ready.json()["reason"]
+        assert told.removeprefix("no skills are loaded: ") == cause
         if where != "restore":
             assert (ready.json()["status"], ready.json()["watching"]) == ("stale", False)
             assert "skillwire_watching 0.0" in (await client.get("/metrics")).body.decode().splitlines()

@@ -7,7 +7,6 @@ import pytest
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
 from skillwire.server.app import create_app
 from skillwire.server.readiness import Lag, ReadinessCheck
@@ -72,8 +71,8 @@ async def test_a_database_that_went_back_makes_no_lag():
     ("found", "told"),
     [
         ("the migration 0002_more is pending", "the migration 0002_more is pending"),
-        (StorageError("DATABASE", "database or disk is full"), "database or disk is full"),
-        (TimeoutError(), "the database does not answer"),
+        (StorageError("DATABASE", "database or disk is full"), "the database fails: database or disk is full"),
+        (TimeoutError(), "the database fails: no answer within 2 s"),
     ],
 )
 async def test_an_obstacle_is_told_until_it_is_gone_and_looked_for_once_in_a_while(found, told):
@@ -94,12 +93,12 @@ async def test_a_full_disk_makes_a_server_unready(tmp_path, monkeypatch):
     await caller.get("/.well-known/agent-skills/index.json")
     assert (await caller.get("/readyz")).json()["status"] == "ready"
 
-    def fail(_):
-        raise StorageError("DATABASE", "it failed") from OSError(errno.ENOSPC, "No space left on device")
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "/state/tmp1")
 
     monkeypatch.setattr("skillwire.server.readiness._LOOK_SECONDS", 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(Database, "check_disk_space", fail)
+        patched.setattr("tempfile.TemporaryFile", fail)
         answer = await caller.get("/readyz")
     told = answer.json()
     reason = "the disk cannot be written: No space left on device"

@@ -7,7 +7,9 @@ then, since the answer might still come.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -39,6 +41,14 @@ LOST: Final = (
 )
 #: Errors of a pooler that gives each transaction another connection.
 _POOLED: Final = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+#: What an operator does about an error of the database, and about any other one.
+_FIXES: Final = (
+    (_POOLED, "Let the pooler keep a connection for a whole session, such as PgBouncer with pool_mode = session."),
+    (asyncpg.InvalidCatalogNameError, "Create the database with createdb, or correct its name in the URL."),
+    (asyncpg.InvalidAuthorizationSpecificationError, "Correct the user and the password in the URL of the database."),
+    (asyncpg.InsufficientPrivilegeError, "Make the user of the URL the owner of the database."),
+)
+_FIX: Final = "Check that PostgreSQL answers there, and the URL of the database."
 #: Every error of the database, and of the way there.
 FAILED: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 #: Errors of a statement that are no defect of it.
@@ -225,11 +235,15 @@ class Hosts:
 
     def error(self, error: Exception | str, fix: str | None = None) -> StorageError:
         """Return an error of the database as one of ours, without the password."""
-        is_late = isinstance(error, TimeoutError)
-        message = "it did not answer in time" if is_late else str(error).partition("\n")[0]  # no rows
-        if isinstance(error, _POOLED):
-            fix = "Let the pooler keep a connection for a whole session, such as PgBouncer with pool_mode = session."
-        fix = fix or "Check that PostgreSQL answers there, and the URL of the database."
+        if isinstance(error, TimeoutError):
+            message = "it did not answer in time"
+        elif isinstance(error, socket.gaierror):
+            message = f"its host was not found: {error.strerror}"
+        elif isinstance(error, OSError) and error.errno:
+            message = os.strerror(error.errno)  # a library puts the address into the text of its own
+        else:
+            message = str(error).partition("\n")[0]  # no rows
+        fix = fix or next((text for kinds, text in _FIXES if isinstance(error, kinds)), _FIX)
         return StorageError("DATABASE", message, place=SourceLocation(self.place), fix=fix)
 
 

@@ -174,7 +174,7 @@ class AsyncDatabase:
                 if self.database.path.parent.exists():
                     self.database.check_disk_space()
             except StorageError as error:
-                return f"the disk cannot be written: {getattr(error.__cause__, 'strerror', None) or error.message}"
+                return f"the disk cannot be written: {error.message}"
             return ""
 
         return await asyncio.to_thread(look)

@@ -306,7 +306,7 @@ class Database:
                 raise
             if kind in _LASTING:
                 self._local.is_unusable = True
-            raise self._error(str(error), None) from error
+            raise self._error(getattr(error, "strerror", None) or str(error), None) from error
         finally:
             # A connection of a read-only disk stays read-only, and makes read-only what the process opens beside it.
             connection = getattr(self._local, "connection", None)

@@ -204,13 +204,28 @@ class TestReading:
 
 
 class TestFaults:
-    async def test_a_database_that_is_not_there_is_named_without_its_password(self, tmp_path):
-        for host in (quote(str(tmp_path), safe=""), "127.0.0.1:1", "127.0.0.1:1,[::1]:2"):
-            with pytest.raises(StorageError) as caught:
+    async def test_a_database_that_is_not_there_is_named_without_its_password_and_the_cause_in_words(self, tmp_path):
+        for host, cause in (
+            (quote(str(tmp_path), safe=""), "No such file or directory"),
+            ("127.0.0.1:1", "Connection refused"),
+            ("127.0.0.1:1,[::1]:2", "Connection refused"),
+            ("nowhere.invalid", "its host was not found: "),
+        ):
+            with pytest.raises(StorageError, match=f"^DATABASE: {cause}") as caught:
                 await PostgresDatabase(f"postgresql://ann:secret@{host}/skills").exists()
             assert (caught.value.code, "secret" in f"{caught.value}") == ("DATABASE", False)
             assert str(caught.value.place).startswith("postgresql://")
             assert "PostgreSQL" in str(caught.value.fix)
+
+    async def test_the_fix_is_that_of_the_cause(self):
+        server = shared_server()
+        for database, fix in (
+            (server.url("absent"), "createdb"),
+            (server.url("shared").replace("postgres@", "ann@"), "user"),
+        ):
+            with pytest.raises(StorageError) as caught:
+                await PostgresDatabase(database).exists()
+            assert fix in str(caught.value.fix)
 
     @pytest.mark.usefixtures("impatient")
     async def test_a_database_that_hangs_is_reported_and_answers_again_later(self, database):

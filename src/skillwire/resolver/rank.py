@@ -189,17 +189,25 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
 
 def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
     """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one."""
-    if not _may_have_sharing_index(skills[0]) or any(skill.shared for skill in skills):
+    origin, is_scoped = skills[0].origin, is_namespace_at(skills[0].origin)
+    if not (is_scoped or _may_have_sharing_index(skills[0])) or any(skill.shared for skill in skills):
         yield from check_digests([skill for skill in skills if skill.rpc is not None], context)
         return list(skills)
     try:
-        shared = yield from SkillSharing(context).find(sharing_below(skills[0].origin))
+        shared = yield from SkillSharing(context).find(sharing_below(_site_of(origin) if is_scoped else origin))
     except SkillwireError:
         return list(skills)  # the trace has the attempt, and the skill was found without
+    if is_scoped:  # the site has one index of all namespaces, in which bytes tell the skill of this one
+        digests = {skill.digest for skill in skills if skill.digest is not None}
+        shared = [one._replace(origin=origin) for one in shared if one.digest in digests]
     if conflicting_digests([*skills, *shared]):
         yield from check_digests(skills, context)
     by_name = {skill.name: skill for skill in merge(skills, shared)}
     return [by_name[skill.name]._replace(requested_by_name=skill.requested_by_name) for skill in skills]
+
+
+def _site_of(namespace: str) -> str:
+    return namespace.rpartition("/@")[0]
 
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
@@ -211,7 +219,8 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
     """Return the descriptor of a skill, whose index of Skill Sharing is read first where that was not done.
 
     Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor. UsageError: ``NOT_CALLABLE`` without such an index.
+        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``VERSION_NOT_FOUND`` without one of this version.
+        UsageError: ``NOT_CALLABLE`` without such an index.
         FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
     if skill.rpc is not None:
@@ -253,7 +262,16 @@ def _find_shared(skill: SkillRef, context: ResolveContext) -> Flow[SharedFacts |
         facts: SharedFacts | None = merge([skill], shared)[0].shared
         if facts is not None:
             return facts
+    running = [one for one in shared if (one.origin, _short(one.name)) == (skill.origin, skill.name)]
+    if any(not _agree(one.version, skill.version) for one in running):
+        raise _not_running(skill, running)
     return None
+
+
+def _not_running(skill: SkillRef, running: Sequence[SkillRef]) -> NotFoundError:
+    message = f"{skill.origin} does not run version {skill.version} of {skill.name}"
+    fix = f"Name one that runs: {', '.join(str(one.version) for one in running)}."
+    return NotFoundError("VERSION_NOT_FOUND", message, place=SourceLocation(skill.origin), fix=fix)
 
 
 def static_site(what: str, url: str) -> UsageError:
@@ -267,11 +285,14 @@ def static_site(what: str, url: str) -> UsageError:
 def _find_at_root(skill: SkillRef, context: ResolveContext) -> Flow[SkillRef]:
     """Return the skill at the root of the site with the name and the bytes of a namespace's, which alone is described.
 
-    Raises NotFoundError (``SKILL_NOT_FOUND``).
+    Raises NotFoundError (``SKILL_NOT_FOUND``; ``VERSION_NOT_FOUND`` where it has another version).
     """
-    site = skill.origin.rpartition("/@")[0]
+    site = _site_of(skill.origin)
     (found,) = yield from AgentSkills(context).resolve(agent_skills_at(site)._replace(name=skill.name))
     if found.digest is None or found.digest != skill.digest:
+        versions = yield from AgentSkills(context).versions(agent_skills_at(skill.origin)._replace(name=skill.name))
+        if any(one.digest == found.digest for one in versions):
+            raise _not_running(skill, [found])
         message = f"{site} describes another skill or version by the name {skill.name}"
         fix = f"See what it describes: skillwire show {site}/{skill.name}."
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix=fix)

@@ -283,6 +283,35 @@ class TestDescriptor:
         with pytest.raises(NotFoundError, match=f"{ORIGIN} describes another skill or version by the name forecast"):
             place.client.show("skills.example.com/@acme/forecast").descriptor()
 
+    @pytest.mark.parametrize("scope", ["", "@acme/"])
+    def test_a_version_that_does_not_run_is_named_with_the_one_that_does(self, place, scope):
+        older = Digest.of(b"older")
+        rows = [
+            {"version": version, "digest": digest, "url": "/forecast.md", "type": "skill-md", "description": "Tells."}
+            for version, digest in (("2.1.0", DIGEST), ("2.0.0", older))
+        ]
+        versions = json.dumps({"name": "forecast", "publisher": "acme", "versions": rows}).encode()
+        for url in (f"{ORIGIN}/@acme/forecast/versions.json", f"{ORIGIN}/@forecast/versions.json"):
+            place.publisher.answer(url, versions)
+        place.list("forecast", at=LISTED.replace(ORIGIN, f"{ORIGIN}/@acme"))
+        place.list("forecast")
+        place.share(ENTRY)
+        with pytest.raises(NotFoundError, match=r"does not run version 2\.0\.0 of forecast") as caught:
+            place.client.call(f"skills.example.com/{scope}forecast@2.0.0")
+        assert (caught.value.code, caught.value.fix) == ("VERSION_NOT_FOUND", "Name one that runs: 2.1.0.")
+
+    def test_one_of_a_namespace_has_the_facts_of_its_bytes(self, place):
+        place.list("forecast", at=LISTED.replace(ORIGIN, f"{ORIGIN}/@acme"))
+        place.share({**ENTRY, "digest": DIGEST})
+        shown = place.client.show("skills.example.com/@acme/forecast", both=True)
+        assert shown.shared is not None
+        assert shown.shared.id == "example-corp/forecast"
+        place.share({**ENTRY, "digest": Digest.of(b"another")})
+        assert (
+            place.open(place.client.root, refresh=True).show("skills.example.com/@acme/forecast", both=True).shared
+            is None
+        )
+
     def test_one_that_was_published_a_moment_ago_has_it_whatever_the_cache_holds(self, place):
         place.list("forecast")
         place.share(OTHER, cache_control="max-age=60")

@@ -16,14 +16,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import BuildRecord, FolderRecord, LoadJob, SiteWriter, load_folders, sign_folder
 from skillwire.adapters.files.site_folder import SiteChanges, SiteFolder, file_line, line_paths, skill_line
-from skillwire.errors import SourceLocation, StorageError, UsageError
+from skillwire.errors import SourceLocation, StorageError, UsageError, first_of
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
@@ -201,11 +201,12 @@ class SiteBuild:
         collisions = _by_folder(find_collisions(named))
         findings += [*collisions.values(), *doubled.values()]
         findings.sort(key=lambda finding: (finding.place.source, finding.place.line or 0))
-        public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
-        if excess := find_excess(public, f"{self._options.site}{INDEX_PATH}"):
+        kept = [skill for folder, skill in skills.items() if folder not in collisions]
+        public = [skill for skill in kept if skill.access is Access.PUBLIC]
+        if excess := find_excess(len(public), f"{self._options.site}{INDEX_PATH}"):
             findings.append(excess)
-        number = len(skills) - len(collisions)
-        report = BuildReport(number, public, len(stale), unchanged, tuple(findings), None)
+        findings += self._find_promises(public)
+        report = BuildReport(len(kept), len(public), len(stale), unchanged, tuple(findings), None)
         is_refused = report.errors and not self._options.skip_broken
         if site is None or is_refused or not (report.public or self._options.allow_empty):
             return report  # the existing site, most often a good one, stays as it is
@@ -220,6 +221,15 @@ class SiteBuild:
         except StorageError as error:  # the next build reads all folders again
             report = report._replace(findings=(*report.findings, as_finding(error)))
         return report._replace(changes=changes)
+
+    def _find_promises(self, public: Iterable[Skill]) -> Iterator[Finding]:
+        """Yield a warning about descriptors that name an endpoint at this site, which answers no calls."""
+        made = (one.name for one in public if one.action and one.sharing and one.sharing.descriptor is None)
+        names, url = sorted(made), self._options.base_url
+        if names and url:
+            message = f"descriptors say that this site answers calls, and a static site does not: {first_of(names, 5)}"
+            fix = f"Serve the skills: skillwire serve FOLDER --base-url {url}. Or build without --base-url."
+            yield Finding("NOT_CALLABLE", "warning", message, SourceLocation(f"{self._options.site}{REGISTRY}"), fix)
 
     def _pages(self, skills: Iterable[Skill]) -> set[str]:
         """Return the lines of the pages of public skills."""

@@ -19,7 +19,7 @@ import click
 
 from skillwire import errors
 from skillwire.cli import main as command_line
-from skillwire.cli.examples import examples_of
+from skillwire.cli.main import examples_of
 from skillwire.resolver.settings import SETTINGS
 from skillwire.version import VERSION
 

@@ -5,8 +5,7 @@ import shlex
 import click
 import pytest
 
-from skillwire.cli.examples import EXAMPLES, examples_of
-from skillwire.cli.main import GROUPS, cli
+from skillwire.cli.main import EXAMPLES, GROUPS, cli, examples_of
 
 FILES = ("inputs.json", "agent.csr", "weather.json", "server.toml")
 FOLDERS = ("skills/pdf-forms", "skills/working-days", "skills/csv-profile", "authority", "certificate", "backup")

@@ -1,9 +1,8 @@
 """The entry point ``skillwire``: a table of commands, each imported only when it is called.
 
 The table contains the one-line help texts, so ``--help`` imports no command. The examples of every command end its help
-and its man page. Every exception of a command ends here as
-an error with code, cause, place and fix, and an exit code (``docs/reference/exit-codes.md``); ``--debug`` prints its
-stack trace too.
+and its man page. Every exception of a command ends here as an error with code, cause, place and fix, and an exit code
+(``docs/reference/exit-codes.md``); ``--debug`` prints its stack trace too.
 """
 
 from __future__ import annotations

@@ -51,7 +51,6 @@ from skillwire.registry.packages import Registry
 from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.background import wait_for
-from skillwire.server.call_pages import CallPages
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
@@ -74,8 +73,7 @@ from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
-from skillwire.server.routes.package_pages import PackagePages
-from skillwire.server.routes.pages import SkillPages
+from skillwire.server.routes.package_pages import make_pages
 from skillwire.server.routes.registry import RegistryApi
 from skillwire.server.routes.rpc import SkillsRpcProtocol
 from skillwire.server.routes.sharing import SkillSharing
@@ -354,16 +352,10 @@ def make_services(
     console = ExecutionsConsole(
         executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service, dht=node
     )
-    find, packages = console.sessions.find, parts.packages
-    calls = CallPages(parts, console.sessions).answer
-    if packages:
-        pages: SkillPages = PackagePages(catalog.blobs, packages, find, answer_call=calls)
-    else:
-        pages = SkillPages(catalog.blobs, calls)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.service.ledger),
-        pages=pages,
+        pages=make_pages(parts, console.sessions),
         console=console,
         lan=service,
         dht=node,

@@ -25,6 +25,7 @@ from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import is_member
 from skillwire.registry.search import read_words, skill_kind
+from skillwire.server.call_pages import CallPages
 from skillwire.server.downloads import first_day
 from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
@@ -60,11 +61,11 @@ if TYPE_CHECKING:
     from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
-    from skillwire.server.components import RegistryComponents
+    from skillwire.server.components import Components, RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routes.pages import AnswerCall
-    from skillwire.server.sessions import Session
+    from skillwire.server.sessions import Session, Sessions
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import CallPart, Part
 
@@ -74,6 +75,14 @@ _VARY: Final = f"Accept, Cookie, {VARY}"
 _FIELD_LENGTH: Final = 256
 _FIELDS: Final = 8
 _RANKED_SECONDS: Final = 60.0
+
+
+def make_pages(parts: Components, sessions: Sessions) -> SkillPages:
+    """Return the pages of a server, with those of packages where it is a registry."""
+    blobs, answer_call = parts.catalog.blobs, CallPages(parts, sessions).answer
+    if parts.packages is None:
+        return SkillPages(blobs, answer_call)
+    return PackagePages(blobs, parts.packages, sessions.find, answer_call)
 
 
 class PackagePages(SkillPages):
@@ -86,16 +95,13 @@ class PackagePages(SkillPages):
         blobs: BlobStore,
         parts: RegistryComponents,
         find_session: Callable[[Scope], Awaitable[Session | None]],
-        clock: Callable[[], float] = time.time,
-        *,
-        answer_call: AnswerCall | None = None,
+        answer_call: AnswerCall,
     ) -> None:
         super().__init__(blobs, answer_call)
         self._registry = parts.registry
         self._store = parts.registry.store
         self._downloads = parts.downloads
         self._find_session = find_session
-        self._clock = clock
         self._ranked: tuple[float, Mapping[str, Mapping[str, float]]] | None = None
 
     def routes(self) -> Sequence[Route]:
@@ -152,7 +158,7 @@ class PackagePages(SkillPages):
 
     async def _ranks(self) -> Mapping[str, Mapping[str, float]]:
         """Return the values that sort packages, counted at most once a minute."""
-        now = self._clock()
+        now = time.time()
         if not self._ranked or now - self._ranked[0] > _RANKED_SECONDS:
             self._ranked = now, await self._store.rank()
         return self._ranked[1]
@@ -182,7 +188,7 @@ class PackagePages(SkillPages):
         """Answer with the part of that page which calls the skill."""
         package, version = await self._find(context, principal)
         await self._open(principal, package, version)
-        if skill_kind(version.skill) != "callable" or self._answer_call is None:
+        if skill_kind(version.skill) != "callable":
             raise NotFoundError("SKILL_NOT_FOUND", f"{package.name} is not called")
         render = await self._rendering(context, principal, package, version)
         page = f"packages/{package.name}@{quote(version.version)}"
@@ -200,7 +206,7 @@ class PackagePages(SkillPages):
         except TrustError as error:
             refusal = error.message
         after = self._fields(context).get("after")
-        versions, now = await self._store.versions(package.name), self._clock()
+        versions, now = await self._store.versions(package.name), time.time()
         begin = next((index + 1 for index, one in enumerate(versions) if one.version == after), 0)
         shown = ShownPackage(
             package,
@@ -279,7 +285,7 @@ class PackagePages(SkillPages):
         found = await self._store.namespaces(self._fields(context).get("after", ""), limits.PAGE_SKILLS + 1)
         shown = found[: limits.PAGE_SKILLS]
         after = shown[-1].name if len(found) > len(shown) else None
-        return await self.made(context, partial(publishers_page, shown, after, self._clock()))
+        return await self.made(context, partial(publishers_page, shown, after, time.time()))
 
     async def publisher(self, context: RequestContext, principal: Principal) -> ASGIApp:
         """Answer with the page of a publisher and a page of its packages."""
@@ -291,7 +297,7 @@ class PackagePages(SkillPages):
         packages = [(one, await self._registry.describe_version(one, "")) for one in found]
         members = await self._store.members(asked) if is_member(principal, asked) else {}
 
-        shown = ShownPublisher(namespace, packages, members, following, self._clock())
+        shown = ShownPublisher(namespace, packages, members, following, time.time())
         return await self.made(context, partial(publisher_page, shown))
 
     # --- what all of them need

@@ -74,7 +74,7 @@ class SkillPages:
 
     is_registry = False
 
-    def __init__(self, blobs: BlobStore, answer_call: AnswerCall | None = None) -> None:
+    def __init__(self, blobs: BlobStore, answer_call: AnswerCall) -> None:
         self._blobs = blobs
         self._answer_call = answer_call
         self._texts: ByteCache[tuple[Digest, str], SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
@@ -143,7 +143,7 @@ class SkillPages:
     async def _call(self, context: RequestContext) -> ASGIApp:
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         skill = revision.catalog.skills.get(context.parameters["skill"]) if revision else None
-        if skill is None or skill_kind(skill) != "callable" or self._answer_call is None:
+        if skill is None or skill_kind(skill) != "callable":
             return await self._page(context, lambda *_: None)
 
         def render(call: CallPart, frame: Frame) -> str:

@@ -5,7 +5,7 @@ import shlex
 import click
 import pytest
 
-from skillwire.cli.main import EXAMPLES, GROUPS, cli, examples_of
+from skillwire.cli.main import GROUPS, cli, examples_of
 
 FILES = ("inputs.json", "agent.csr", "weather.json", "server.toml")
 FOLDERS = ("skills/pdf-forms", "skills/working-days", "skills/csv-profile", "authority", "certificate", "backup")
@@ -39,7 +39,7 @@ def test_the_help_of_every_command_ends_with_an_example(path):
     assert f"\n  Examples:\n    {first}" in shown
 
 
-@pytest.mark.parametrize("line", EXAMPLES.splitlines())
+@pytest.mark.parametrize("line", examples_of("skillwire"))
 def test_an_example_is_read_by_its_command(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in FOLDERS:

@@ -45,7 +45,7 @@ CODES: dict[str, CodeInfo] = {
         "A reference is example.com/name, a URL, example.com/rpc#dotted.name, a path, or a bare name from a source.",
         "Write the reference in one of these forms; docs/reference/references.md lists them all.", exit_code=2),
     "EXTRA_MISSING": CodeInfo("A package that servers need is not installed",
-        "serve, build, share, worker, mcp and rpc need the extra server; clients do without it.",
+        "serve, build, share, worker, mcp and rpc need the extra server, PostgreSQL needs postgres, and S3 s3.",
         "Install it where skillwire is: uv tool install 'skillwire[server] @ git+URL', or in a checkout uv tool "
         "install '.[server]'.", exit_code=2),
     # --- decoding: JSON ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
@@ -46,7 +46,8 @@ from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, in_seconds
+from skillwire.adapters.stores import open_stores
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, StorageError, TrustError, in_seconds
 from skillwire.model.install import LockedSkill
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import Url, parse_url
@@ -61,6 +62,9 @@ from skillwire.resolver.sources import Lookup
 from skillwire.trust.address import AddressPolicy
 from skillwire.version import VERSION
 from skillwire.wire.exchange import HttpResponse
+
+if TYPE_CHECKING:
+    from skillwire.adapters.postgres.database import Schema  # an extra
 
 Severity = Literal["ok", "warning", "problem"]
 
@@ -129,6 +133,7 @@ class Environment:
     now: float  # seconds since the epoch
     for_user: bool = False
     offline: bool = False
+    store: str = ""  # the URL of the shared database, by default that of SKILLWIRE_STORE
     settings: Settings = field(default_factory=Settings)  # the defaults with a ``settings_error``
     settings_error: SkillwireError | None = None
 
@@ -141,14 +146,20 @@ class Environment:
 
 
 def read_environment(
-    root: Path, environment: Mapping[str, str], now: float, *, for_user: bool = False, offline: bool = False
+    root: Path,
+    environment: Mapping[str, str],
+    now: float,
+    *,
+    for_user: bool = False,
+    offline: bool = False,
+    store: str = "",
 ) -> Environment:
     """Return the environment of ``root``. Settings that cannot be read are a finding."""
     try:
         settings = load_settings(root, environment)
     except SkillwireError as error:
-        return Environment(root, environment, now, for_user, offline, settings_error=error)
-    return Environment(root, environment, now, for_user, offline or settings.offline, settings)
+        return Environment(root, environment, now, for_user, offline, store, settings_error=error)
+    return Environment(root, environment, now, for_user, offline or settings.offline, store, settings)
 
 
 _OLDEST: Final = (3, 11)
@@ -406,6 +417,44 @@ def check_server(_: Environment) -> Iterator[Diagnosis]:
         )
 
 
+def check_store(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Ask the shared database, where one is configured, for its schema."""
+    stores = open_stores(surroundings.store)
+    if not stores.is_shared:
+        return
+    if importlib.util.find_spec("asyncpg") is None:
+        what, fix = "asyncpg is not installed", "Install skillwire with the extra postgres."
+        yield Diagnosis("problem", what, "A shared database is used through it.", fix)
+        return
+    database = stores.postgres
+    place = database.hosts.place
+    if surroundings.offline:
+        yield Diagnosis("ok", f"offline: {place} is not asked")
+        return
+
+    async def ask() -> Schema:
+        try:
+            return await database.describe()
+        finally:
+            await database.close()
+
+    begun = time.monotonic()
+    try:
+        schema = asyncio.run(ask())
+    except StorageError as error:
+        yield from_error(error, lead="the shared database fails: ")
+        return
+    milliseconds = (time.monotonic() - begun) * 1000
+    yield Diagnosis("ok", f"{place} answers: PostgreSQL {schema.server}, {milliseconds:.0f} ms")
+    if not schema.done:
+        yield Diagnosis("ok", "it has no schema yet; the first server creates it")
+    elif schema.pending:
+        what = f"its schema ends with {schema.done[-1]}; this version has {len(schema.pending)} more steps"
+        yield Diagnosis("warning", what, "A server of this version runs them when it starts.", "Restart the servers.")
+    else:
+        yield Diagnosis("ok", f"its schema is that of this version, {schema.done[-1]}")
+
+
 def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:
     """Report which agents are found, and whether their folders of skills can be used."""
     found = [name for name, agent in AGENTS.items() if (surroundings.root / agent.found_by).is_dir()]
@@ -554,6 +603,7 @@ CHECKS: Final = (
     Check("Folders", "our own folders", check_own_folders),
     Check("Folders", "the server's database and tasks", check_server),
     Check("Folders", "credentials", check_secret_files),
+    Check("Folders", "the shared database", check_store, 10.0),  # several hosts, each with its own time
     Check("Cache", "the cache", check_cache),
     Check("Agents", "the agents' folders", check_agents),
     Check("Installed skills", "the lock", check_installed),

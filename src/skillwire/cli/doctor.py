@@ -26,9 +26,15 @@ _MARK_WIDTH: Final = max(map(len, _MARKS))
 @click.command()
 @click.option("--offline", is_flag=True, help="Check without using the network.")
 @scope_option
+@click.option(
+    "--store",
+    metavar="URL",
+    default="",
+    help="Shared database to ask, such as postgresql://HOST/NAME; by default that of SKILLWIRE_STORE.",
+)
 @output_options
-def command(*, output: Output, offline: bool, for_user: bool) -> None:
-    """Check network, sources, clock, folders, settings, cache and installed skills.
+def command(*, output: Output, offline: bool, for_user: bool, store: str) -> None:
+    """Check network, sources, clock, folders, shared database, settings, cache and installed skills.
 
     Nothing is changed. Each finding explains the problem, its effect and its fix. Exits with 1 when there is a problem;
     warnings do not count.
@@ -36,7 +42,8 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     from skillwire.adapters.doctor import count, examine, read_environment  # noqa: PLC0415  # --help does without
 
     root = home_directory() if for_user else Path.cwd()
-    sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))
+    options = {"for_user": for_user, "offline": offline}
+    sections = examine(read_environment(root, os.environ, time.time(), **options, store=store))
     counted = count(sections)
     output.document(
         {

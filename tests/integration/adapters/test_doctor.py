@@ -14,7 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 from tests.support.eventually import PATIENCE
-from tests.support.opened import open_database
+from tests.support.opened import Blocking, open_database
+from tests.support.postgres import new_database
 from tests.support.raw_server import RawServer, answer, index_of
 
 from skillwire.adapters import doctor
@@ -29,7 +30,9 @@ from skillwire.adapters.doctor import (
     read_environment,
 )  # fmt: skip
 from skillwire.adapters.files.failing_tasks import write_failing
+from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
+from skillwire.adapters.sql.migrations import read_migrations
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
@@ -322,6 +325,37 @@ class TestFiles:
         write_failing({})
         assert faults(look(project)) == []
         assert not (home / "state" / "failing" / f"{os.getpid()}.json").exists()
+
+    def test_a_shared_database_is_asked_for_its_schema(self, project, postgres_url):
+        rows = said(look(project, store=postgres_url), "Folders")
+        newest = read_migrations("skillwire.adapters.postgres")[-1].name
+        assert rows[-1] == f"its schema is that of this version, {newest}"
+        assert re.fullmatch(r"postgresql://\S* answers: PostgreSQL \d+\S*, \d+ ms", rows[-2])
+        assert said(look(project, store=postgres_url, offline=True), "Folders")[-1].endswith(" is not asked")
+        with new_database() as empty:
+            for _ in range(2):  # for nothing was changed
+                rows = said(look(project, store=empty), "Folders")
+                assert rows[-1] == "it has no schema yet; the first server creates it"
+
+    def test_a_shared_database_of_an_older_version_is_found(self, project):
+        with new_database() as url:
+            first, *more = read_migrations("skillwire.adapters.postgres")
+            Blocking(PostgresDatabase(url, migrations=[first])).migrate()
+            (row,) = faults(look(project, store=url))
+            assert row == f"warning: its schema ends with {first.name}; this version has {len(more)} more steps"
+
+    @pytest.mark.parametrize(
+        ("url", "found"),
+        [
+            ("postgresql://ann:secret@127.0.0.1:1/skills", "the shared database fails: Connection refused"),
+            ("mysql://127.0.0.1/skills", "'mysql' is no kind of store"),
+        ],
+    )
+    def test_a_shared_database_that_cannot_be_used_is_found(self, project, monkeypatch, url, found):
+        monkeypatch.setenv("SKILLWIRE_STORE", url)
+        (row,) = faults(look(project))
+        assert row.startswith(f"problem: {found}")
+        assert "secret" not in row
 
     def test_a_netrc_that_others_can_read_is_found(self, project, tmp_path):
         netrc = tmp_path / "netrc"

@@ -186,14 +186,16 @@ def test_the_modules_of_the_extra_are_those_of_its_packages():
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "extras"),
     [
-        (ModuleNotFoundError("No module named 'starlette.types'", name="starlette.types"), "EXTRA_MISSING"),
+        (ModuleNotFoundError("No module named 'starlette.types'", name="starlette.types"), "[server]"),
+        (ModuleNotFoundError("No module named 'asyncpg'", name="asyncpg"), "[server,postgres]"),
         (ModuleNotFoundError("No module named 'elsewhere'", name="elsewhere"), None),
         (ModuleNotFoundError("unnamed"), None),
         (ImportError("damaged", name="starlette"), None),
     ],
 )
-def test_a_missing_package_of_a_server_is_an_error_of_its_own(error, code):
+def test_a_missing_package_of_a_server_is_an_error_of_its_own(error, extras):
     found = missing_extra(error)
-    assert (found and found.code) == code
+    assert (found is None) == (extras is None)
+    assert found is None or (found.code == "EXTRA_MISSING" and f"'skillwire{extras}" in found.diagnostics().fix)

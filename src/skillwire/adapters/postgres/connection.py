@@ -23,7 +23,7 @@ import asyncpg
 
 from skillwire import limits
 from skillwire.adapters.sql.connection import Values
-from skillwire.errors import SourceLocation, StorageError
+from skillwire.errors import SourceLocation, StorageError, UsageError
 
 _SETTINGS: Final = {
     "idle_in_transaction_session_timeout": f"{limits.POSTGRES_IDLE_SECONDS}s",
@@ -195,12 +195,21 @@ class Counters:
 
 
 class Hosts:
-    """The database at ``url``, which may name several hosts; one of them is the primary."""
+    """The database at ``url``, which may name several hosts; one of them is the primary.
+
+    Raises UsageError (``USAGE``) for a URL that cannot be read.
+    """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        user, at, hosts = parts.netloc.rpartition("@")
-        self._urls = [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
+        try:
+            parts = urlsplit(url)
+            user, at, hosts = parts.netloc.rpartition("@")
+            self._urls = [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
+            for one in self._urls:
+                _ = urlsplit(one).port
+        except ValueError:
+            fix = "Write postgresql://USER@HOST:PORT/DATABASE."
+            raise UsageError("USAGE", "the URL of the database has an invalid host or port", fix=fix) from None
         self._primary = ""
         self.place = f"{parts.scheme}://{hosts}{parts.path}"
         self.counters = Counters()

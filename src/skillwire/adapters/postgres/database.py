@@ -59,6 +59,14 @@ UNFINISHED_COPY: Final = "unfinished_copy"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, checksum TEXT NOT NULL)"
 
 
+class Schema(NamedTuple):
+    """The version of PostgreSQL, and the steps of the schema that were run and that were not, by name."""
+
+    server: str
+    done: Sequence[str]
+    pending: Sequence[str]
+
+
 class _Write(NamedTuple):
     """A write, and the future of its caller."""
 
@@ -153,6 +161,14 @@ class PostgresDatabase:
         async with self._loop().pool.connection() as connection:
             return [migration.name for migration in await self._pending(connection)]
 
+    async def describe(self) -> Schema:
+        """Return what is there, without changing it. Raises StorageError for what this version cannot use."""
+        async with self._loop().pool.connection() as connection:
+            version = await connection.fetchval("SHOW server_version")
+            pending = [migration.name for migration in await self._pending(connection)]
+            await self._refuse_unfinished(connection)
+        return Schema(version, [one.name for one in self._migrations if one.name not in pending], pending)
+
     async def migrate(self) -> None:
         """Run the missing steps of the schema; one server at a time does."""
         async with self.maintenance() as connection, connection.transaction():
@@ -239,10 +255,13 @@ class PostgresDatabase:
             elif pending and not await self.exists():
                 raise self.hosts.error(f"its schema lacks {pending[0]}", "Run the migrations first.")
             async with self._loop().pool.connection() as connection:
-                if await connection.fetchval(f"SELECT to_regclass('{UNFINISHED_COPY}') IS NOT NULL"):
-                    raise self.hosts.error("a copy into it is not complete", "Run skillwire registry migrate again.")
+                await self._refuse_unfinished(connection)
             self._is_open, self._is_current = True, self._may_migrate or not pending
         return self._loop()
+
+    async def _refuse_unfinished(self, connection: asyncpg.Connection) -> None:
+        if await connection.fetchval(f"SELECT to_regclass('{UNFINISHED_COPY}') IS NOT NULL"):
+            raise self.hosts.error("a copy into it is not complete", "Run skillwire registry migrate again.")
 
     async def _pending(self, connection: asyncpg.Connection) -> list[Migration]:
         is_new = await connection.fetchval("SELECT to_regclass('migrations') IS NULL")

@@ -13,7 +13,7 @@ from tests.support.postgres import PostgresServer, new_database, set_deadlines, 
 from skillwire.adapters.postgres.connection import translate
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.migrations import Migration, read_migrations
-from skillwire.errors import StorageError
+from skillwire.errors import StorageError, UsageError
 
 INSERT = "INSERT INTO ended_sessions VALUES (?, ?)"
 ALL = "SELECT number FROM ended_sessions ORDER BY number"
@@ -216,6 +216,11 @@ class TestFaults:
             assert (caught.value.code, "secret" in f"{caught.value}") == ("DATABASE", False)
             assert str(caught.value.place).startswith("postgresql://")
             assert "PostgreSQL" in str(caught.value.fix)
+
+    @pytest.mark.parametrize("url", ["postgresql://db:abc/skills", "postgresql://[::1/skills"])
+    def test_a_url_that_cannot_be_read_is_refused(self, url):
+        with pytest.raises(UsageError, match="an invalid host or port"):
+            PostgresDatabase(url)
 
     async def test_the_fix_is_that_of_the_cause(self):
         server = shared_server()

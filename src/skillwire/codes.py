@@ -583,7 +583,7 @@ CODES: dict[str, CodeInfo] = {
         "Try again; if the error persists, load fewer folders at once.", retryable=True, exit_code=7),
     "PORT_IN_USE": CodeInfo("The port is in use",
         "Another program listens on it, often an earlier server that is still running.",
-        "Stop that program, or choose another port with --port (0 picks a free one).", exit_code=6),
+        "Stop that program, or choose another port (0 picks a free one): --port, or port= in a program.", exit_code=6),
     "HOST_UNUSABLE": CodeInfo("The server cannot listen at this address",
         "The host is not an address of this machine, or the port needs more privileges.",
         "Use 127.0.0.1, 0.0.0.0 or an address of this machine, and a port above 1023.", exit_code=2),

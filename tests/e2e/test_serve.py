@@ -165,7 +165,9 @@ def test_a_port_in_use_is_said_with_what_to_do(standing, skills, tmp_path):
     out, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (6, "")
     assert f"error[PORT_IN_USE]: port {standing.port} is in use" in errors
-    assert "fix: Stop that program, or choose another port with --port (0 picks a free one)." in errors
+    assert (
+        "fix: Stop that program, or choose another port (0 picks a free one): --port, or port= in a program." in errors
+    )
     assert "Traceback" not in errors, errors
 
 

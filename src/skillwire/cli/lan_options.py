@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
+from skillwire.adapters.files.settings_file import own_discovery, read_discovery_file
 from skillwire.adapters.lan import sockets
 from skillwire.cli.lan_view import check_names
 from skillwire.cli.options import combine
@@ -137,14 +136,14 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
 
 def discovery_settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
     """Return the settings in the file of ``--discovery``, else the server's, else the user's."""
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
-
     if discovery is not None:
+        from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
+
         named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)
         return join_discovery((named,), read_discovery_file)
     if configured is not None:
         return configured
-    return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
+    return own_discovery()
 
 
 def make_agent(settings: LanSettings) -> LanAgent:

@@ -37,6 +37,7 @@ from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.files.published_packages import PackageFeed
+from skillwire.adapters.files.settings_file import own_discovery
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores
@@ -321,6 +322,20 @@ def site_files(bridges: Sequence[str], publisher: str, base_url: str) -> Callabl
     return files_of
 
 
+def lan_settings(configuration: ServerConfiguration | StrPath | None) -> LanSettings:
+    """Return the settings of the local network: those of a server's configuration, else the user's own.
+
+    Raises as :func:`create_app`, and as :func:`skillwire.adapters.files.settings_file.own_discovery`.
+    """
+    return _configured(configuration).discovery or own_discovery()
+
+
+def _configured(configuration: ServerConfiguration | StrPath | None) -> ServerConfiguration:
+    if configuration is None or isinstance(configuration, ServerConfiguration):
+        return configuration or ServerConfiguration()
+    return load_configuration(Path(configuration))
+
+
 def make_services(
     parts: Components,
     functions: Sequence[PublishedFunction] = (),
@@ -394,10 +409,7 @@ def make_components(
     packages = make_registry(stores, downloads, name) if is_registry else None
     feed = PackageFeed(stores.packages, served, wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
-    if configuration is None or isinstance(configuration, ServerConfiguration):
-        configured = configuration or ServerConfiguration()
-    else:
-        configured = load_configuration(Path(configuration))
+    configured = _configured(configuration)
     if is_local:
         configured = use_local_defaults(configured)
     settings, runs = configured.executions, configured.runs

@@ -18,7 +18,7 @@ from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_sharing.judge import lint_sharing
-from skillwire.server.app import Application, create_app
+from skillwire.server.app import Application, create_app, lan_settings
 from skillwire.server.components import PublishedFunction
 from skillwire.server.log import configure_logging
 from skillwire.server.run import address_of, listen, run
@@ -151,8 +151,8 @@ class Publisher:
             folders: folders of skills, or skills.
             log_format: ``human`` or ``json``.
             on_ready: called once with the address, when everything is published.
-            lan: whether the skills that everyone may see are announced on the local network, as ``serve --lan`` does,
-                or how; give a ``host`` that others reach, such as ``0.0.0.0``.
+            lan: whether the skills that everyone may see are announced on the local network, with the settings that
+                ``serve --lan`` reads, or how; give a ``host`` that others reach, such as ``0.0.0.0``.
             **options: as for :meth:`app`.
 
         Raises:
@@ -160,7 +160,7 @@ class Publisher:
             ConflictError: ``PORT_IN_USE``.
         """
         configure_logging(log_format, lambda *_: None)
-        settings = (LanSettings() if lan else None) if isinstance(lan, bool) else lan
+        settings = lan_settings(options.get("configuration")) if lan is True else lan or None
         application = self.app(folders, lan=settings, **options)
         with listen(host, port) as listener:
             address = address_of(listener)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,16 @@ def read_discovery_file(path: str) -> bytes:
         fix = "Correct SKILLWIRE_DISCOVERY."
         raise StorageError("STORAGE", "the file does not exist", place=SourceLocation(path), fix=fix)
     return content
+
+
+def own_discovery() -> LanSettings:
+    """Return the settings of the local network for the current folder: those of the project and the user, joined.
+
+    Raises as :func:`load_settings` and :func:`skillwire.resolver.lan_settings.join_discovery`.
+    """
+    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
+
+    return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
 
 
 def user_file() -> Path:

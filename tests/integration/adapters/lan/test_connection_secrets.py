@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tests.support.authorities import World
 from tests.support.certificates import serial
 from tests.support.eventually import eventually_async
+from tests.support.memory_stores import MemoryTokens
 
 from skillwire import limits
 from skillwire.adapters.lan import connection_secrets
@@ -411,36 +412,10 @@ def test_how_a_key_is_used_is_no_more_than_a_field_and_a_path(name, flaws):
             messages.read_answer(json.dumps(ANSWER | {name: flaw}).encode())
 
 
-class Store:
-    """Tokens in memory."""
-
-    def __init__(self):
-        self.tokens = {}
-
-    async def add(self, token):
-        self.tokens[token.token_id] = token
-
-    async def find(self, token_id):
-        return self.tokens.get(token_id)
-
-    async def revoke(self, token_id, at):
-        self.tokens[token_id] = self.tokens[token_id]._replace(revoked=at)
-
-    async def all(self, account=""):
-        return [one for one in self.tokens.values() if account in {"", one.account}]
-
-    async def forget(self, beginning, *, before):
-        ended = [one for one in await self.all() if one.name.startswith(beginning) and one.expires < before]
-        for one in ended:
-            del self.tokens[one.token_id]
-        return len(ended)
-
-
 @pytest.mark.spec("SDP-connection-secret")
 async def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
     now = [time.time()]
-    store: Any = Store()
-    tokens: Any = Tokens(store, bytes(32), lambda: now[0])
+    tokens: Any = Tokens(MemoryTokens(), bytes(32), lambda: now[0])
     names = {"skill-a": "csv-profile"}
     giver: Any = TokenIssuer(lambda: tokens, lambda skill_id, _: names.get(skill_id), lambda: now[0])
     give = functools.partial(giver, host="192.0.2.7")
@@ -469,7 +444,7 @@ class TestTokenGiver:
 
     @pytest.fixture
     def store(self):
-        return Store()
+        return MemoryTokens()
 
     @pytest.fixture
     def tokens(self, store, now):

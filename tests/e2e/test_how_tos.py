@@ -18,6 +18,7 @@ from tests.support.processes import in_shell
 from tests.support.provider import Provider
 from tests.support.publishing import ServeProcess, serving, write_skill
 from tests.support.rpc_endpoint import RpcEndpoint
+from tests.support.sandbox_world import sandbox_missing
 
 from skillwire.server.configuration import read_configuration
 
@@ -166,6 +167,22 @@ def test_giving_access(tmp_path):
     configuration = read_configuration(files["server.toml"].encode(), "server.toml")
     assert configuration.offer == "oauth2"
     assert configuration.grants.clients == {"reporting": {"*"}}
+
+
+def test_giving_people_access_to_a_registry(tmp_path):
+    page = PAGES / "registry-accounts.md"
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    with ServeProcess("--registry", home=tmp_path / "server") as server:
+        ours = {f"https://{WRITTEN}": f"http://{server.origin}", WRITTEN: server.origin}
+        exported = f"export SKILLWIRE_REGISTRY=http://{server.origin}"
+        acts = []
+        for box in boxes(page):
+            for command, written in examples(box.text):
+                if command.startswith("skillwire call") and sandbox_missing():
+                    continue
+                home = tmp_path / box.title
+                acts.append((command, written, in_shell(f"{exported}; {command}", tmp_path, ours, home=home)))
+    check(acts, 20)
 
 
 def test_the_agent_of_the_examples_finds_reads_and_calls_a_skill(tmp_path):

@@ -100,7 +100,7 @@ RULES: Final[dict[str, Rule]] = {
     # --- skill.toml and descriptor.json ------------------------------------------------------------------
     "MANIFEST_UNKNOWN": Rule("skill.toml has an unknown field", "error", "warning",
         "A misspelt field is silently ignored.",
-        "Correct the name; docs/reference/skill-folder.md lists the fields."),
+        "Correct the name; skillwire explain --schema skill.toml lists the fields."),
     "MANIFEST_DIFFERS": Rule("skill.toml and SKILL.md differ", "warning", "note",
         "Readers prefer one or the other; skillwire prefers skill.toml.",
         "State it in one file only, or equally in both."),

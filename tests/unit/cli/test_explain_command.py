@@ -30,6 +30,10 @@ def test_every_code_stands_in_a_section_and_every_rule_has_an_example():
     assert known["FIELD_UNKNOWN"].example == "licence: MIT"
 
 
+def test_no_advice_names_a_page_that_an_installation_lacks():
+    assert not [code for code, row in explanations().items() if "docs/" in f"{row.cause} {row.fix}"]
+
+
 def test_no_code_is_both_an_error_and_a_rule_and_none_is_forgotten():
     known = explanations()
     assert not CODES.keys() & RULES.keys()

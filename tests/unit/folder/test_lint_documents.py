@@ -191,7 +191,7 @@ def test_unknown_fields(found):
         ("skill.toml", 'verison = "1.0.0"\n', "Did you mean version?"),
         ("skill.toml", "[permisions]\nnetwork = []\n", "Did you mean permissions?"),
         ("skill.toml", f'{RUNTIME}exprot = "main"\n', "Did you mean export?"),
-        ("skill.toml", "zebra = 1\n", "Correct the name; docs/reference/skill-folder.md lists the fields."),
+        ("skill.toml", "zebra = 1\n", "Correct the name; skillwire explain --schema skill.toml lists the fields."),
         ("SKILL.md", "licence: MIT", "Did you mean license? Put your own fields under metadata."),
         ("SKILL.md", "zebra: MIT", "Correct the name. Put your own fields under metadata."),
     ],

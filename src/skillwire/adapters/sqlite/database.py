@@ -131,7 +131,7 @@ DATABASE: Final = "skillwire.db"
 ARTIFACTS: Final = "artifacts"
 OUTPUTS: Final = "outputs"
 RUN_BLOBS: Final = "run-blobs"
-_RESTORE: Final = "Stop the server, and restore a copy: docs/reference/state-directory.md#backup."
+_RESTORE: Final = "Stop the server, and restore a copy of the state directory."
 
 
 def check_integrity(path: Path, seconds: float) -> bool:

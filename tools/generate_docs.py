@@ -10,10 +10,10 @@ Only the text between the markers is replaced; people write the rest. ``skillwir
 codes and the examples of the lint rules, so these are written into the package. ``--check`` changes none of these pages
 and fails when one is stale.
 
-The built pages repeat other sources: the codes and lint rules, the clauses of each protocol's SPEC.md, the docstrings
-of the public names, and the licences of installed packages. In ``docs`` a few words stand for each, which name its
-source. The site is made from ``build/docs``, a copy of ``docs`` with the built pages, which each run makes, ``--check``
-included.
+The built pages repeat other sources: agents, codes, lint rules and exit codes, the clauses of each protocol's SPEC.md,
+the docstrings of the public names, and the licences of installed packages. In ``docs`` a few words stand for each,
+which name its source. The site is made from ``build/docs``, a copy of ``docs`` with the built pages, which each run
+makes, ``--check`` included.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 #: Options that mean the same in every command that has them; pages name them and explain them once.
 COMMON_OPTIONS: Final = (
     "--json", "--quiet", "--help", "--dry-run", "--global", "--token", "--offline", "--refresh", "--timeout", "--store",
-    "--discovery", "--unverified",
+    "--discovery", "--unverified", "--publisher", "--log-format",
 )  # fmt: skip
 #: Options that the commands of every group have, and those of one group; the page of commands, and that of the group,
 #: explain them once.
@@ -95,6 +95,15 @@ _ABOUT_CODES: Final = """\
 Every error has a stable code, which scripts may compare. Messages, and the JSON document of an error, carry the code,
 what happened, the place, the usual cause and a fix. [`skillwire explain CODE`](commands/help.md#skillwire-explain)
 prints these texts offline. The exit code is 1 unless the text names another; servers and findings have none."""
+_ABOUT_AGENTS: Final = """\
+The names for `--agent` and the setting `agents`, and their folders. Agents with the project folder `.agents/skills`
+share one copy. `--agent '*'` means every agent with a hidden folder, and others that are in use here: OpenClaw's plain
+`skills` folder counts only beside `.openclaw`, or with `--agent openclaw`. Each line names the folder in a project and
+the folder with `--global`."""
+_ABOUT_EXITS: Final = """\
+The names are classes of `skillwire.errors`, which the SDK raises. Each [error code](codes.md) has its exit code;
+`skillwire explain CODE` prints it. With `--json`, standard output holds one document in any case: the result, or the
+error as `skillwire/error/1`. A command whose reader stops, such as `head`, exits with 0."""
 _ABOUT_RULES: Final = """\
 What `skillwire check` finds, and what `build` and `serve` find before publishing. **error/warning** is the level for
 what is published (*strict*), then for what is imported (*lenient*: `check --level lenient`, `add` from a folder); `–`:
@@ -126,10 +135,8 @@ def main() -> int:
 
 def generated_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page with generated blocks, and the text it should have."""
-    yield _filled(REFERENCE / "exit-codes.md", "Exit codes", {"exit-codes": exit_codes()})
     yield _filled(REFERENCE / "limits.md", "Limits", {"limits": bounds()})
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
-    yield _filled(REFERENCE / "agents.md", "Agents", {"agents": agents()})
     yield EXPLANATIONS, explanations()
     tables = {f"keys of {table}": _list_of_keys(keys) for table, keys in configuration_keys.TABLES.items() if keys}
     tables["keys of serve"] = serve_keys()
@@ -155,8 +162,10 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
 
 def built_pages() -> Iterator[tuple[Path, str]]:
     """Yield the place in ``docs`` of each page that is not committed, and its text."""
+    yield REFERENCE / "agents.md", agents()
     yield REFERENCE / "api.md", api_reference()
     yield REFERENCE / "codes.md", error_codes()
+    yield REFERENCE / "exit-codes.md", exit_codes()
     yield REFERENCE / "lint-rules.md", lint_rules()
     yield REFERENCE / "protocols" / "clauses.md", all_clauses()
     yield licences.PAGE, licences.page()
@@ -299,7 +308,7 @@ def all_clauses() -> str:
 
 def exit_codes() -> str:
     """Return what each exit code of the command line means."""
-    return _table(("exit code", "meaning"), exit_code_rows())
+    return f"# Exit codes\n\n{_ABOUT_EXITS}\n\n{_table(('exit code', 'meaning'), exit_code_rows())}\n"
 
 
 def metrics() -> str:
@@ -378,7 +387,8 @@ def serve_keys() -> str:
 
 def agents() -> str:
     """Return every agent and its folders."""
-    return "\n".join(f"- `{name}`: `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
+    rows = "\n".join(f"- `{name}`: `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
+    return f"# Agents\n\n{_ABOUT_AGENTS}\n\n{rows}\n"
 
 
 def list_of_commands() -> str:

@@ -105,7 +105,7 @@ def test_limits_that_refuse_callers_are_shown():
 
 
 def test_every_exit_code_is_documented():
-    page = (DOCS / "reference" / "exit-codes.md").read_text()
+    page = load_tool("generate_docs").exit_codes()
     for kind in errors.SkillwireError.__subclasses__():
         assert re.search(rf"^\| {kind.exit_code} \| .*`{kind.__name__}`", page, re.MULTILINE)
 

@@ -83,8 +83,6 @@ def serve(*, output: Output, port: int | None, bootstrap: tuple[str, ...], disco
     """Run a node that serves no skills, until Ctrl-C: a bootstrap node for others.
 
     The first node of a DHT needs no bootstrap node. It keeps its key, its port and the nodes that it knows.
-
-    Example: skillwire dht serve --bootstrap dht1.example.com:6881
     """
     settings = source.with_bootstrap(discovery_settings(None, discovery), bootstrap, is_required=False)
     if port is not None:
@@ -116,8 +114,6 @@ def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
 
     A running dht serve or serve --dht writes its state every few seconds. Without one, or with --bootstrap, this
     command joins as a node of its own for a moment, and shows what that one meets.
-
-    Example: skillwire dht status --json
     """
     kept = None if entry["bootstrap"] else status_file.read()
     if kept is not None:
@@ -155,8 +151,6 @@ def put(*, output: Output, reference: str, capabilities: tuple[str, ...], **entr
 
     Version, digest and capabilities are read at its server; --capability replaces the latter. A server announces its
     own skills, again and again, with serve --dht.
-
-    Example: skillwire dht put https://skills.example.com/notes
     """
     with open_client(output) as reader:
         ref = reader.show(reference).ref
@@ -179,10 +173,7 @@ def put(*, output: Output, reference: str, capabilities: tuple[str, ...], **entr
 @click.argument("capability", required=False, callback=lambda *given: given[2] and check_names(*given))
 @_options
 def get(*, output: Output, skill_id: str, capability: str | None, **entry: Unpack[_Entry]) -> None:
-    """Show the records of SKILL with CAPABILITY, or all records of that name.
-
-    Example: skillwire dht get staff-directory org-data-read
-    """
+    """Show the records of SKILL with CAPABILITY, or all records of that name."""
     with _client(entry) as client:
         answer = client.get(skill_id, capability or "", timeout=entry["timeout"])
     able = f" and offers {capability}" if capability else ""
@@ -194,10 +185,7 @@ def get(*, output: Output, skill_id: str, capability: str | None, **entry: Unpac
 @click.option("--all/--any", "is_all", default=True, show_default=True, help="Skills with all capabilities, or any.")
 @_options
 def find(*, output: Output, capabilities: tuple[str, ...], is_all: bool, **entry: Unpack[_Entry]) -> None:
-    """Find skills by capability; every capability is looked up.
-
-    Example: skillwire dht find --capability org-data-read --capability user-auth --any
-    """
+    """Find skills by capability; every capability is looked up."""
     if not capabilities:
         fix = "Name one: skillwire dht find --capability org-data-read."
         raise UsageError("USAGE", "no capability is named", fix=fix)
@@ -215,8 +203,6 @@ def remove(*, output: Output, skill_id: str, capabilities: tuple[str, ...], **en
     """Remove this machine's record of SKILL, by a signed tombstone that outlives it.
 
     Its capabilities are those of the record; --capability names others.
-
-    Example: skillwire dht remove staff-directory
     """
     with _client(entry) as client:
         _print_put(output, skill_id, client.remove(skill_id, capabilities, timeout=entry["timeout"]), None)
@@ -226,10 +212,7 @@ def remove(*, output: Output, skill_id: str, capabilities: tuple[str, ...], **en
 @click.argument("address", metavar="HOST:PORT")
 @_options
 def ping(*, output: Output, address: str, **entry: Unpack[_Entry]) -> None:
-    """Ask the node at HOST:PORT for its certificate; show its id, agent, trust and round trip.
-
-    Example: skillwire dht ping dht1.example.com:6881
-    """
+    """Ask the node at HOST:PORT for its certificate; show its id, agent, trust and round trip."""
     place = source.read_node(address)
     with _client({**entry, "bootstrap": entry["bootstrap"] or (address,)}) as client:
         pong = client.ping(*place, timeout=entry["timeout"])

@@ -204,11 +204,6 @@ class TestStatus:
         assert "192.0.2.1:6881" in result.err
 
 
-@pytest.mark.parametrize("name", ["serve", "status", "put", "get", "find", "remove", "ping"])
-def test_each_help_has_an_example(told, name):
-    assert f"Example: skillwire dht {name} " in " ".join(told(name, "--help").out.split())
-
-
 def test_the_commands_need_no_local_network(node, told, tmp_path):
     settings = tmp_path / "discovery.toml"
     settings.write_text("[discovery]\nudp.enabled = false\nmdns.enabled = false\ndht.enabled = true\n")

@@ -284,7 +284,8 @@ def error_codes() -> str:
 
 def _error_code(name: str) -> list[str]:
     row = codes.CODES[name]
-    ending = [f"Exit code {row.exit_code}."] if row.exit_code not in {None, 1} else []
+    ending = [f"**In Python:** `{codes.PYTHON_FIXES[name]}`."] if name in codes.PYTHON_FIXES else []
+    ending += [f"Exit code {row.exit_code}."] if row.exit_code not in {None, 1} else []
     ending += ["Retryable."] if row.retryable else []
     return [f"### {name}", " ".join([f"{row.summary}.", row.cause, f"**Fix:** {row.fix}", *ending])]
 

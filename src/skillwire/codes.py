@@ -6,7 +6,7 @@ row that is never raised.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 #: Where the documentation describes every code, in the repository and on the rendered site.
 DOCS_PAGE = "docs/reference/codes.md"
@@ -981,3 +981,40 @@ CODES: dict[str, CodeInfo] = {
         retryable=True, exit_code=70),
 }
 # fmt: on
+
+#: Code → what a program writes where the fix is a command; ``client`` may be asynchronous, too, and is awaited then.
+PYTHON_FIXES: Final[dict[str, str]] = {
+    "ACCESS_DENIED": 'client.set_token("https://example.com", "TOKEN")',
+    "AUTH_REQUIRED": 'client.set_token("https://example.com", "TOKEN")',
+    "DEPENDENCY_NEEDED": "client.remove(NAME, overwrite=True)",
+    "DIGEST_MISMATCH": "Client(refresh=True)",
+    "DISC_001": "client.lan.discover(refresh=True)",
+    "DISC_002": "client.lan.discover()",
+    "DISC_004": "client.call(REF, inputs, use_unverified=True)",
+    "DISC_006": "client.lan.discover(CAPABILITY)",
+    "DISC_007": "client.lan.scenes()",
+    "ENDPOINT_FOREIGN": "client.call(REF, inputs, consent=True)",
+    "EXECUTION_PENDING": "client.result(ID, timeout=600), or client.cancel(ID)",
+    "EXECUTION_TIMED_OUT": "client.call(REF, inputs, timeout=600)",
+    "FILE_NOT_FOUND": "client.show(REF).files()",
+    "FOLDER_OUTSIDE": "Client(for_user=True)",
+    "GIT_REF": "client.show(REF).versions()",
+    "LOCK_MISMATCH": "client.add(REF)",
+    "LOGIN_EXPIRED": 'client.set_token("https://example.com", "TOKEN")',
+    "NOT_CALLABLE": "client.add(REF)",
+    "NOT_INSTALLED": "client.installed()",
+    "NO_SOURCES": 'client.find(QUERY, ["example.com"])',
+    "OFFLINE": "Client(offline=False)",
+    "ORIGIN_NOT_ACCEPTED": "client.trusted_origins()",
+    "ORIGIN_UNKNOWN": "client.add(REF, consent=True)",
+    "PACKAGE_NOT_FOUND": 'client.set_token("https://example.com", "TOKEN")',
+    "REGISTRY_MISSING": 'client.registry("https://example.com")',
+    "SKILL_CONFLICT": "client.add(REF, overwrite=True)",
+    "SKILL_NOT_FOUND": 'client.find("", ["example.com"])',
+    "UPDATE_ASKS_MORE": "client.diff(NAME), then client.update(NAME, accept=[NAME])",
+    "VERIFY_FAILED": "client.apply(client.plan_locked(NAME), overwrite=True)",
+    "VERSION_NOT_FOUND": "client.show(REF).versions()",
+    "VERSION_REUSED": 'client.update(NAME, accept=["NAME@sha256:..."])',
+    "VERSION_TOO_YOUNG": 'client.add("REF@1.2.0")',
+    "YANKED": "client.show(REF).versions()",
+}

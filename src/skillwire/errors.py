@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from skillwire.codes import CODES, DOCS_PAGE
+from skillwire.codes import CODES, DOCS_PAGE, PYTHON_FIXES
 
 
 class SourceLocation(NamedTuple):
@@ -44,8 +44,8 @@ class Diagnostics(NamedTuple):
 class SkillwireError(Exception):
     """The root of the tree.
 
-    ``message`` is one sentence without a final stop; ``fix`` replaces the general advice of ``code``; ``details`` are
-    JSON values for machines, never a secret.
+    ``message`` is one sentence without a final stop; ``fix`` replaces the general advice of ``code``, and ``in_python``
+    what a program does where that is a command; ``details`` are JSON values for machines, never a secret.
     """
 
     #: That of the code; of a code without one, which ends no command, that of the class.
@@ -60,6 +60,7 @@ class SkillwireError(Exception):
         *,
         place: SourceLocation | None = None,
         fix: str | None = None,
+        in_python: str | None = None,
         details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
@@ -67,13 +68,15 @@ class SkillwireError(Exception):
         self.message = message
         self.place = place
         self.fix = fix
+        self.in_python = PYTHON_FIXES.get(code, "") if in_python is None else in_python
         self.details: Mapping[str, object] = details or {}
         if (exit_code := CODES[code].exit_code) is not None:
             self.exit_code = exit_code
 
     def __str__(self) -> str:
         found = self.diagnostics()
-        return f"{one_line(self)}\n  cause: {found.cause}\n  fix: {found.fix}"
+        python = f"\n  in Python: {self.in_python}" if self.in_python else ""
+        return f"{one_line(self)}\n  cause: {found.cause}\n  fix: {found.fix}{python}"
 
     @property
     def retryable(self) -> bool:

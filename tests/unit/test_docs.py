@@ -4,15 +4,16 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import click
 import pytest
 import yaml
 from tests.support.project_tools import load_tool
 
-from skillwire import Client, errors
+from skillwire import Client, RemoteSkill, errors
 from skillwire.cli.main import GROUPS, cli
-from skillwire.codes import CODES
+from skillwire.codes import CODES, PYTHON_FIXES
 from skillwire.folder.rules import RULES
 from skillwire.lan import Lan
 from skillwire.resolver.settings import SETTINGS
@@ -239,3 +240,14 @@ def test_what_the_page_says_to_change_exists():
 def test_every_verb_of_a_client_that_a_page_shows_exists(page):
     shown = re.findall(r"\bclient\.(lan\.)?([a-z_]+)\(", page.read_text())
     assert not [name for on_lan, name in shown if not hasattr(Lan if on_lan else Client, name)]
+
+
+@pytest.mark.parametrize("code", PYTHON_FIXES)
+def test_what_a_program_writes_in_place_of_a_command_can_be_written(code):
+    assert code in CODES
+    client = create_autospec(Client, instance=True)
+    client.lan = create_autospec(Lan, instance=True)
+    client.show.return_value = create_autospec(RemoteSkill, instance=True)
+    words = dict.fromkeys(("REF", "NAME", "ID", "QUERY", "CAPABILITY", "inputs"), "one")
+    for expression in re.split(", or |, then ", PYTHON_FIXES[code]):
+        eval(expression, {**words, "client": client, "Client": create_autospec(Client)})  # noqa: S307  # our own table

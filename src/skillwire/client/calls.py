@@ -262,6 +262,7 @@ class Calls:
             checked = InputRules(descriptor.inputs).apply(inputs)
         except ValidationError as error:
             error.fix = f"skillwire show {reference_to(skill)} lists its inputs."
+            error.in_python = f"client.show({reference_to(skill)!r}).descriptor().inputs"
             raise
         checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
         url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)
@@ -322,7 +323,7 @@ class Calls:
         if begun.key == record.key:
             return plan._replace(record=begun)
         message = "the same call was sent a moment ago, and its answer was lost; it is not executed twice"
-        fix = "To execute it once more, give --idempotency-key with a text of your own."
+        fix = "To execute it once more, give a text of your own: --idempotency-key, in Python idempotency_key."
         self._context.report(Finding("CALL_TAKEN_UP", "note", message, SourceLocation(record.url), fix))
         about = plan.about._replace(
             timeout=begun.context.get("timeout"),

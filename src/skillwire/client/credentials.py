@@ -268,6 +268,7 @@ class OriginAccess:
             return  # not about an address
         registry, is_registry, _ = error.place.source.partition("/api/registry/")
         login = f"skillwire auth login {f'--registry {registry}' if is_registry else origin}"
+        error.in_python = f'client.set_token("{origin}", "TOKEN")'
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
             if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):

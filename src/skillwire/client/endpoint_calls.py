@@ -128,7 +128,9 @@ def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, o
     endpoint = skill.rpc.endpoint
     if described.manifest.get("kind") == "instruction":
         fix = f"skillwire show {reference} --body shows it."
-        raise UsageError("USAGE", f"{skill.name} is an instruction: it is read, not called", fix=fix)
+        python = f"client.show({reference!r}).body()"
+        message = f"{skill.name} is an instruction: it is read, not called"
+        raise UsageError("USAGE", message, fix=fix, in_python=python)
     files = {}
     for name, value in inputs.items():
         if isinstance(value, bytes | Path):
@@ -147,6 +149,7 @@ def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, o
             ]
             file = f"For a file write {wrong[0]}=@FILE; " if wrong else ""
             error.fix = f"{file}skillwire show {reference} lists its inputs."
+            error.in_python = f"client.show({reference!r}).described().manifest"
             raise
         blobs = [one.name for one in parameters if one.type == "blob" and one.name in checked]
         for name in files:
@@ -160,14 +163,15 @@ def _check_options(options: CallOptions) -> None:
     """Refuse options that the protocol lacks."""
     if not options.wait:
         message = "an endpoint of the Skills Protocol answers when the run has ended: there is no call without waiting"
-        raise UsageError("USAGE", message, fix="Leave out --no-wait; --timeout bounds how long it takes.")
+        fix = "Leave out --no-wait; --timeout bounds how long it takes."
+        raise UsageError("USAGE", message, fix=fix, in_python="wait=True, timeout=30")
     given = {
-        "--priority": options.priority,
-        "--trace-id": options.trace_id,
-        "--idempotency-key": options.idempotency_key,
+        "priority": options.priority,
+        "trace ID": options.trace_id,
+        "idempotency key": options.idempotency_key,
     }
     if unknown := [name for name, value in given.items() if value is not None]:
-        message = f"the Skills Protocol has nothing like {', '.join(unknown)}"
+        message = f"a call of the Skills Protocol has no {', '.join(unknown)}"
         raise UsageError("USAGE", message, fix="Leave it out.")
 
 

@@ -128,7 +128,8 @@ class InstallFlows:
         if skill.rpc is not None:
             message = f"{skill.name} is at an endpoint of the Skills Protocol, which lists no files"
             fix = f"Read one that its SKILL.md names: skillwire cat {reference_to(skill)} SKILL.md"
-            raise UsageError("USAGE", message, place=SourceLocation(skill.rpc.endpoint), fix=fix)
+            python = f"client.show({reference_to(skill)!r}).open('SKILL.md')"
+            raise UsageError("USAGE", message, place=SourceLocation(skill.rpc.endpoint), fix=fix, in_python=python)
         (fetched,) = yield from fetch_contents([skill], self.context)
         return (yield from work(partial(open_content, skill, fetched, self.context)))
 
@@ -154,7 +155,7 @@ class InstallFlows:
         """Return what adding would do, by indexes that are asked anew; of several skills those that are chosen."""
         if not (references or self.settings.skills):
             fix = "Name a skill, such as example.com/name, or give --frozen."
-            raise UsageError("USAGE", "nothing to add", fix=fix)
+            raise UsageError("USAGE", "nothing to add", fix=fix, in_python="client.apply(client.plan_locked())")
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
@@ -360,7 +361,8 @@ class InstallFlows:
             locked = None if version else lock.skills.get(new.name)
             if old is None and locked is None:
                 fix = f"Name a version to compare with: skillwire diff {text} VERSION"
-                raise UsageError("USAGE", f"{new.name} is not installed here, and one version is named", fix=fix)
+                message = f"{new.name} is not installed here, and one version is named"
+                raise UsageError("USAGE", message, fix=fix, in_python=f"client.diff({text!r}, VERSION)")
         new_content, *old_content = yield from fetch_contents([new, *([old] if old else [])], self.context)
 
         def compare() -> SkillReview:

@@ -409,6 +409,7 @@ class ExecutionFollower:
     def _resumable(self, error: SkillwireError) -> SkillwireError:
         name = self._record.execution_id or self._url()
         error.fix = f"It may still run at the provider. Ask again later: skillwire executions result {name}."
+        error.in_python = f"client.result({name!r})"
         return error
 
 

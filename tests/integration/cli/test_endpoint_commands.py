@@ -136,7 +136,7 @@ def test_a_run_that_fails_ends_with_8_and_says_what_it_printed(call):
         (["leads.sync"], 2, "error[INPUTS]: sheet is required"),
         (["leads.sync", "sheet=@nowhere.csv"], 2, "the input sheet cannot be read: No such file"),
         (["leads.sync", "sheet=blob:a", "--no-wait"], 2, "there is no call without waiting"),
-        (["leads.sync", "sheet=blob:a", "--priority", "high"], 2, "has nothing like --priority"),
+        (["leads.sync", "sheet=blob:a", "--priority", "high"], 2, "has no priority"),
         (["leads.reading"], 2, "it is read, not called"),
         (["leads.snyc"], 3, "Did you mean leads.sync or "),
     ],

@@ -837,6 +837,17 @@ class TestRemembering:
         assert "skillwire executions result exec-1" in error.fix
         assert place.seconds - before <= 5
 
+    def test_printed_in_a_program_an_error_says_what_to_write_there(self, place):
+        place.post(ACCEPTED)
+        place.status(*[nobody()] * 40)
+        assert str(failing(place.call)).endswith("\n  in Python: client.result('exec-1')")
+        inputs = f"client.show({ENTRY['descriptor_url']!r}).descriptor().inputs"
+        assert str(failing(place.client.call, NAME, {})).endswith(f"\n  in Python: {inputs}")
+        place.post(refused(401, "AUTH_REQUIRED"))
+        refusal = failing(place.open().call, NAME, {"city": "Bern"})
+        assert refusal.in_python == f'client.set_token("{ORIGIN}", "TOKEN")'
+        assert "in Python" not in str(nobody())
+
     def test_who_waited_in_vain_is_told_the_last_cause(self, place):
         place.accepts()
         place.call(wait=False)

@@ -80,7 +80,9 @@ class AgentSkills:
             is_cached = any(one.freshness != "live" for one in skills.values())
             again = "The index is from the cache: read it again with --refresh." if is_cached else None
             fix = " ".join(filter(None, (did_you_mean(lookup.name, skills), again))) or None
-            raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base}/{lookup.name} is not published there", fix=fix)
+            message, python = f"{lookup.base}/{lookup.name} is not published there", f"client.find('', {lookup.base!r})"
+            python = "Client(refresh=True)" if is_cached else python
+            raise NotFoundError("SKILL_NOT_FOUND", message, fix=fix, in_python=python)
         return [found]
 
     def versions(self, lookup: Lookup) -> Flow[list[SkillRef]]:

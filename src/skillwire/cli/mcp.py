@@ -132,7 +132,7 @@ def _check_source(command: str, folders: tuple[str, ...], server: str | None) ->
     if missing := [one for one in folders if not Path(one).exists()]:
         url = missing[0] if "://" in missing[0] else "URL"
         fix = f"Give the path of a folder, or a server: {command} --server {url}."
-        raise UsageError("FOLDER_MISSING", f"there is no folder {ascii(missing[0])[1:-1][:200]}", fix=fix)
+        raise UsageError("FOLDER_MISSING", "there is no such folder", place=SourceLocation(missing[0]), fix=fix)
     context = click.get_current_context()
     for parameter in context.command.params if server is not None else ():
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE

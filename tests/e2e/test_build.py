@@ -436,7 +436,7 @@ def test_the_pages_of_a_site_link_to_one_another_also_below_a_path(skills, tmp_p
     assert parts | {"skills/tools/files/references/naïve name.md.html"} <= linked
     call = (site / "skills/forecast/call.html").read_text()
     assert "This site is static, so calls are not possible here." in call
-    assert "skillwire serve FOLDER" in call
+    assert "<code>skillwire serve FOLDER</code>" in call
     assert "<form" not in call
     assert "skillwire call" not in call
     assert "https://example.com/a/.well-known" not in call

@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
+from markupsafe import Markup
+
 from skillwire.adapters.files.loading import SiteWriter
 from skillwire.model.access import Access
 from skillwire.model.branding import PLAIN, Branding, Logo
@@ -45,9 +47,9 @@ if TYPE_CHECKING:
 END: Final = ".html"
 #: Skills on one page of the list.
 _SKILLS: Final = 200
-_NOT_CALLED: Final = (
+_NOT_CALLED: Final = Markup(
     "This site is static, so calls are not possible here. "
-    "The command skillwire serve FOLDER publishes the skill so that it can be called with these inputs."
+    "The command <code>skillwire serve FOLDER</code> publishes the skill so that it can be called with these inputs."
 )
 
 
@@ -144,11 +146,8 @@ def _skill_pages(prepared: PreparedSkill, frame: Frame) -> Iterator[tuple[str, s
         call: CallPart = None
         if part == "call":
             descriptor = describe(skill, site, read)
-            if skill.action:
-                refusal, snippets = _NOT_CALLED, []
-            else:
-                refusal = other_endpoint(descriptor)
-                snippets = call_snippets(skill.name, descriptor, site, has_mcp=False)
+            refusal = _NOT_CALLED if skill.action else other_endpoint(descriptor)
+            snippets = [] if skill.action else call_snippets(skill.name, descriptor, site, has_mcp=False)
             call = ShownCall(refusal=refusal), snippets, descriptor.inputs
         here = frame._replace(up="../" * (1 + end.count("/")))
         yield f"{addresses.page}{end}", skill_page(skill, text, addresses, here, part=part, call=call)

@@ -15,7 +15,7 @@ import socket
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import RunSettings
     from skillwire.ports import Clock, UploadStore
 
+T = TypeVar("T")
 SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
 #: Seconds for which a server leads, and until it asks again: another one takes over soon after it was killed.
@@ -78,11 +79,18 @@ def close_stores() -> None:
     _opened.clear()
 
 
-async def close_connections() -> None:
-    """Close the connections that the running event loop has to shared databases."""
-    for stores in _opened.values():
-        if stores.is_shared:
-            await stores.database.close()
+def run_with_stores(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns, run in an event loop that then closes its connections to shared databases."""
+
+    async def run() -> T:
+        try:
+            return await coroutine
+        finally:
+            for stores in _opened.values():
+                if stores.is_shared:
+                    await stores.database.close()
+
+    return asyncio.run(run())
 
 
 class Stores:
@@ -130,11 +138,7 @@ class Stores:
     @cached_property
     def clock(self) -> Clock:
         """The time of all who use the database; that of a shared one is known after :meth:`prepare`."""
-        if not self.is_shared:
-            return moment
-        from skillwire.adapters.postgres.clock import PostgresClock  # noqa: PLC0415  # an extra
-
-        return PostgresClock(self.postgres)
+        return self.postgres.clock if self.is_shared else moment
 
     @cached_property
     def servers(self) -> SqlServers:
@@ -173,16 +177,14 @@ class Stores:
         Raises StorageError (``SERVER_KEY``, ``DATABASE``).
         """
         if self.is_shared:
-            from skillwire.adapters.postgres.clock import PostgresClock  # noqa: PLC0415  # an extra
-
             try:
                 await self.servers.check_key(self.server_key(), str(self._key_path))
             except StorageError:
                 await self.database.close()
                 raise
-            if isinstance(self.clock, PostgresClock) and self._keeping is None:
-                await self.clock.measure()
-                self._keeping = asyncio.create_task(self.clock.keep())
+            if self._keeping is None:
+                await self.postgres.clock.measure()
+                self._keeping = asyncio.create_task(self.postgres.clock.keep())
 
     def uploads(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> UploadStore:
         """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""

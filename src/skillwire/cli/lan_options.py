@@ -148,7 +148,6 @@ def discovery_settings(configured: LanSettings | None, discovery: str | None) ->
 
 def make_agent(settings: LanSettings) -> LanAgent:
     """Return an agent that only queries and listens; it offers nothing."""
-    from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
-    from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+    from skillwire.adapters.lan.agent import ASKING, LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
 
-    return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
+    return LanAgent(settings, roles=ASKING, keeps_state=False)

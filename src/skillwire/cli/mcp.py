@@ -25,6 +25,7 @@ from click.core import ParameterSource
 from skillwire import limits
 from skillwire.adapters.files.atomic import home_directory, read_bounded, storage_errors, write_atomically
 from skillwire.adapters.lines import lines_of, take_input
+from skillwire.bridges.mcp import require_sdk
 from skillwire.cli.options import (
     GroupWithDefaultList,
     dry_run_option,
@@ -36,6 +37,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, bold, failure, output_options, success
 from skillwire.cli.serve import configure_server
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, SkillwireError, SourceLocation, UsageError
+from skillwire.model.url import parse_url
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
 
@@ -96,8 +98,6 @@ def serve(
     if server is not None:
         _relay(server, token)
         return
-    from skillwire.bridges.mcp import require_sdk  # noqa: PLC0415  # the relay does without
-
     require_sdk()  # first: its extra has the packages of servers too
     from skillwire.server.stdio import serve_mcp  # noqa: PLC0415  # takes a while to import
 
@@ -107,16 +107,22 @@ def serve(
     serve_mcp(folders, configuration, pins, publisher=publisher)
 
 
+def _endpoint_of(server: str) -> str:
+    """Return the URL of the user's endpoint: of a bare origin, ``/mcp``."""
+    url = parse_url(server if "://" in server else f"https://{server}")
+    return str(url._replace(path="/mcp") if url.target == "/" else url)
+
+
 def _relay(server: str, token: str | None) -> None:
     """Relay standard input to a server, and its answers to standard output, until the input ends."""
-    from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # loads msgspec
+    from skillwire.client.mcp_relay import run_relay  # noqa: PLC0415  # loads msgspec
 
     def write(line: bytes) -> None:
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
     async def run() -> None:
-        await run_relay(endpoint_of(server), token, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
+        await run_relay(_endpoint_of(server), token, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
 
     asyncio.run(run())
 
@@ -199,9 +205,7 @@ def install(
     if any("\udc80" <= character <= "\udcff" for character in "".join(folders)):
         raise UsageError("USAGE", "the path of a folder is not UTF-8, as configurations are", fix="Rename the folder.")
     if server is not None:
-        from skillwire.client.mcp_relay import endpoint_of  # noqa: PLC0415  # loads msgspec
-
-        arguments = ["mcp", "--server", endpoint_of(server)]
+        arguments = ["mcp", "--server", _endpoint_of(server)]
     else:
         arguments = ["mcp", *(os.path.abspath(one) for one in folders)]  # noqa: PTH100  # links are kept
     entry: dict[str, Any] = {"command": _program(), "args": [*arguments, *(["--execute"] if execute else [])]}

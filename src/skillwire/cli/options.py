@@ -339,17 +339,9 @@ def chosen_stores() -> Stores:
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns, run to its end."""
-    import asyncio  # noqa: PLC0415  # commands that open no store do without
+    from skillwire.adapters.stores import run_with_stores  # noqa: PLC0415  # as above
 
-    from skillwire.adapters.stores import close_connections  # noqa: PLC0415  # as above
-
-    async def run() -> T:
-        try:
-            return await coroutine
-        finally:
-            await close_connections()
-
-    return asyncio.run(run())
+    return run_with_stores(coroutine)
 
 
 def login_name() -> str:

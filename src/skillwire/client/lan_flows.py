@@ -30,7 +30,6 @@ from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, LanSnap
 from skillwire.model.ref import SkillRef
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
-from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider, one_provider
 from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Climb, Query, Rung
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
     from skillwire.resolver.settings import DiscoverySource
 
 T = TypeVar("T")
-_ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 #: Codes of a network without an answer, which is no fault of the machine.
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 _RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
@@ -137,7 +135,7 @@ class LanFlows:
         context: ResolveContext,
         access: OriginAccess,
         memory: LanCacheFile,
-        make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
+        make_agent: Callable[[LanSettings], LanAgent],
         *,
         make_dht_agent: Callable[[LanSettings], DhtAgent],
     ) -> None:
@@ -145,7 +143,7 @@ class LanFlows:
         self.ladder = context.open_ladder()
         self.ladder.hedges = settings.hedges
         self.memory = memory
-        self.thread = LanThread(partial(make_agent, settings, _ROLES), self.live)
+        self.thread = LanThread(partial(make_agent, settings), self.live)
         self.dht = AgentThread(partial(make_dht_agent, settings), name="skillwire-dht")
         self._context = context
         self._access = access
@@ -535,7 +533,7 @@ def open_lan(
     read: Callable[[str], bytes],
     context: ResolveContext,
     access: OriginAccess,
-    make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
+    make_agent: Callable[[LanSettings], LanAgent],
     *,
     make_dht_agent: Callable[[LanSettings], DhtAgent],
 ) -> LanFlows:

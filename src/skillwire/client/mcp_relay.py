@@ -221,12 +221,6 @@ class RelayClient(AsyncClient):
                 write(line)
 
 
-def endpoint_of(server: str) -> str:
-    """Return the URL of the user's endpoint: of a bare origin, ``/mcp``."""
-    url = parse_url(server if "://" in server else f"https://{server}")
-    return str(url._replace(path="/mcp") if url.target == "/" else url)
-
-
 async def run_relay(
     endpoint: str, token: str | None, lines: AsyncIterator[bytes | None], write: Callable[[bytes], object]
 ) -> None:

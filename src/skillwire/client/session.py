@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from skillwire.model.lan import SceneResult
     from skillwire.model.ref import SkillRef
     from skillwire.model.remote_execution import RemoteExecution
-    from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.settings import DiscoverySource
@@ -217,11 +216,12 @@ class ClientSession(InstallFlows):
         """Whether :attr:`lan` was used."""
         return "lan" in vars(self)
 
-    def make_lan_agent(self, settings: LanSettings, roles: frozenset[Role]) -> LanAgent:
-        """Return an agent with these roles, which offers no skills."""
-        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+    @staticmethod
+    def make_lan_agent(settings: LanSettings) -> LanAgent:
+        """Return an agent that asks and listens, and offers no skills."""
+        from skillwire.adapters.lan.agent import ASKING, LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
 
-        return LanAgent(settings, roles=roles, keeps_state=False)
+        return LanAgent(settings, roles=ASKING, keeps_state=False)
 
     @staticmethod
     def make_dht_agent(settings: LanSettings) -> DhtAgent:

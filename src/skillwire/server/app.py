@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, Executor
+    from skillwire.ports import BlobStore, Executor, RunBlobs
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
     from skillwire.server.executions import Executions
@@ -567,19 +567,19 @@ def make_executors(
     """Return a maker for each kind of executor."""
     policy = AddressPolicy(allow=settings.allow)
 
-    def python() -> Executor:
-        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
-
-        run_blobs = stores.run_blobs(runs or RunSettings())
-        return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=run_blobs)
-
     makers: dict[ExecutorKind, Callable[[], Executor]] = {
-        "python": python,
+        "python": lambda: _python_executor(blobs, _secrets(settings), policy, stores.run_blobs(runs or RunSettings())),
         "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
     }
     if functions:
         makers["function"] = lambda: FunctionExecutor({one.name: one.typed for one in functions})
     return makers
+
+
+def _python_executor(blobs: BlobStore, secrets: Secrets, policy: AddressPolicy, run_blobs: RunBlobs) -> Executor:
+    from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
+
+    return PythonExecutor(blobs, secrets=secrets, policy=policy, run_blobs=run_blobs)
 
 
 def make_authentication(settings: ServerConfiguration, stores: Stores, base_url: str = "") -> Authentication:

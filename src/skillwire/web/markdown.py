@@ -266,15 +266,14 @@ def _read_paragraphs(state: StateCore) -> None:
             continue
         token.children = []
         if len(token.content) > limits.PAGE_PARAGRAPH:
-            token.children.append(_text(token.content))
+            token.children.append(_text(token, token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
-def _text(content: str) -> Token:
-    from markdown_it.token import Token  # noqa: PLC0415  # as the parser
-
-    return Token("text", "", 0, content=content)
+def _text(token: Token, content: str) -> Token:
+    """Return a token of text instead of ``token``."""
+    return type(token)("text", "", 0, content=content)
 
 
 def _number_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
@@ -314,7 +313,7 @@ def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
                 token.attrs["src"] = source
                 yield token
             else:
-                yield _text(f"[{token.content or 'picture'}]")
+                yield _text(token, f"[{token.content or 'picture'}]")
         elif token.type == "link_open":
             href = str(token.attrs.get("href", ""))
             target = links.target(href)

@@ -129,8 +129,10 @@ def default_agent_name(settings: LanSettings) -> AgentNameLock:
     return name
 
 
+#: Roles of an agent that only asks and listens.
+ASKING: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 #: Roles in which an agent holds its name.
-_OFFERING = frozenset({Role.MCP_AGENT, Role.ROUTE_AGENT})
+_OFFERING: Final = frozenset(Role) - ASKING
 
 
 class AgentIdentity(NamedTuple):

@@ -16,10 +16,12 @@ import hashlib
 import random
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
@@ -38,6 +40,7 @@ from skillwire.adapters.postgres.connection import (
 from skillwire.adapters.sql.connection import Connection
 from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
 from skillwire.errors import StorageError
+from skillwire.model.execution import Moment
 
 T = TypeVar("T")
 
@@ -57,6 +60,16 @@ IN_USE: Final = "hashtextextended('skillwire copy', 0)"
 #: There is such a table until a copy is complete.
 UNFINISHED_COPY: Final = "unfinished_copy"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, checksum TEXT NOT NULL)"
+#: The start of the database's clock, the same in all servers.
+BOOT: Final = "postgresql"
+#: Seconds between two measurements of it, and between two looks whether a connection was lost.
+_MEASURED_SECONDS: Final = 60.0
+_LOOK: Final = 1.0
+#: How often one measurement asks; the quickest answer counts.
+_ASKS: Final = 3
+_NOW: Final = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
+#: It goes on while a machine sleeps, which time.monotonic does not everywhere.
+_STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Schema(NamedTuple):
@@ -216,6 +229,11 @@ class PostgresDatabase:
         """Return the totals of the connections."""
         counters = asdict(self.counters)
         return {"wait_seconds": counters.pop("waited"), **counters}
+
+    @cached_property
+    def clock(self) -> PostgresClock:
+        """Its time, which is known after :meth:`PostgresClock.measure`."""
+        return PostgresClock(self)
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another server has written, and at other times."""
@@ -382,3 +400,52 @@ class PostgresDatabase:
 def _take_turn(name: str) -> str:
     number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
     return f"SELECT pg_advisory_xact_lock({number})"
+
+
+class PostgresClock:
+    """The time of a shared database, for the servers that share it. Fills :class:`skillwire.ports.Clock`.
+
+    Leases and deadlines are compared by several machines, whose clocks differ. So the time is that of the database: its
+    distance from the local steady clock is measured at the start, every minute and after each lost connection. What the
+    local wall clock shows changes nothing. ``steady`` returns the seconds of a local clock that is never set.
+    """
+
+    def __init__(
+        self, database: PostgresDatabase, steady: Callable[[], float] = lambda: time.clock_gettime(_STEADY)
+    ) -> None:
+        self._database = database
+        self._steady = steady
+        self._offset: float | None = None
+
+    def __call__(self) -> Moment:
+        if self._offset is None:
+            raise RuntimeError("the clock of the database was not measured yet")
+        now = self._steady() + self._offset
+        return Moment(now, now, BOOT)
+
+    async def measure(self) -> None:
+        """Measure the clock of the database. Raises StorageError (``DATABASE``)."""
+
+        async def ask(connection: Connection) -> tuple[float, float]:
+            best = float("inf"), 0.0
+            for _ in range(_ASKS):
+                began = self._steady()
+                there: float = await connection.value(_NOW)
+                took = self._steady() - began
+                best = min(best, (took, there - began - took / 2))
+            return best
+
+        self._offset = (await self._database.read(ask))[1]
+
+    async def keep(self, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+        """Measure every minute and after each lost connection, until it is cancelled."""
+        counters, measured, lost = self._database.counters, self._steady(), -1
+        while True:
+            await sleep(_LOOK)
+            if self._steady() - measured >= _MEASURED_SECONDS or counters.reconnects != lost:
+                lost = counters.reconnects
+                try:
+                    await self.measure()
+                except StorageError:  # it is measured when the database is back
+                    lost = -1
+                measured = self._steady()

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.support.executions import BEGIN, NO_QUOTA, claim_of, make_execution
 
-from skillwire.adapters.postgres.clock import PostgresClock
-from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.postgres.database import PostgresClock, PostgresDatabase
 from skillwire.adapters.sql.leases import SqlLeases
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sql.outputs import RowOutputs

@@ -4,9 +4,8 @@ from typing import cast
 
 import pytest
 
-from skillwire.adapters.postgres.clock import BOOT, PostgresClock
 from skillwire.adapters.postgres.connection import Counters
-from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.postgres.database import BOOT, PostgresClock, PostgresDatabase
 from skillwire.errors import StorageError
 
 THERE = 1_000_000.0

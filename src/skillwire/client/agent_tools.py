@@ -33,18 +33,6 @@ Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
 READ_SKILL: Final = "read_skill"
 _MOST: Final = 128  # tools that the APIs of models take in one request
 _SHOWN: Final = 5
-_CREDENTIAL: Final = 'Give client=Client(tokens={"https://example.com": "TOKEN"}), or run skillwire auth login.'
-_LONGER: Final = "Give a longer timeout=, or ask the provider."
-#: Code → what a program does, where the usual advice names options of the command line.
-_FIXES: Final = {
-    "ACCESS_DENIED": _CREDENTIAL,
-    "AUTH_REQUIRED": _CREDENTIAL,
-    "DIGEST_MISMATCH": "Give client=Client(refresh=True). If the error persists, report it to the publisher.",
-    "ENDPOINT_FOREIGN": "Check the endpoint, then call the skill with Client.call(..., consent=True).",
-    "EXECUTION_TIMED_OUT": _LONGER,
-    "INVOCATION_TIMEOUT": _LONGER,
-    "OFFLINE": "Give client=Client(offline=False).",
-}
 
 
 class SkillTool(NamedTuple):
@@ -92,14 +80,15 @@ def tools(
         if missing := [name for name in names if name not in skills]:
             message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
             offered = f"Give names= that it offers: {first_of(sorted(skills), _SHOWN)}."
-            raise NotFoundError("SKILL_NOT_FOUND", message, fix=did_you_mean(missing[0], skills) or offered)
+            fix = did_you_mean(missing[0], skills) or offered
+            raise NotFoundError("SKILL_NOT_FOUND", message, fix=fix, in_python="")
         chosen = [skills[name] for name in sorted(names or skills)]
         if len(chosen) > _MOST:
             message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"
             raise UsageError("USAGE", message, fix='Name those that it needs: names=["csv-profile"].')
         return [make(module, tool) for tool in _tools_of(chosen, client, timeout, is_strict=bool(names))]
     except SkillwireError as error:
-        error.fix = _FIXES.get(error.code, error.fix)
+        error.fix, error.in_python = error.in_python or error.fix, ""  # a program has no command line
         raise
 
 
@@ -147,7 +136,8 @@ def _call(skill: RemoteSkill, timeout: float | None, inputs: Mapping[str, Any]) 
 def _read(skills: Mapping[str, RemoteSkill], inputs: Mapping[str, Any]) -> str:
     name, path = str(inputs.get("name")), str(inputs.get("path") or SKILL_MD)
     if (skill := skills.get(name)) is None:
-        raise NotFoundError("SKILL_NOT_FOUND", f"there is no skill {ascii(name)[1:-1][:80]}", fix="Use a listed name.")
+        message = f"there is no skill {ascii(name)[1:-1][:80]}"
+        raise NotFoundError("SKILL_NOT_FOUND", message, fix="Use a listed name.", in_python="")
     if path == SKILL_MD:
         others = [] if skill.rpc else [file.path for file in skill.files() if file.path != SKILL_MD]
         return neutralise(skill.body().strip()) + ("\n\nFiles: " + ", ".join(others) if others else "")
@@ -160,8 +150,9 @@ def _read(skills: Mapping[str, RemoteSkill], inputs: Mapping[str, Any]) -> str:
 
 def _text_of(error: SkillwireError) -> str:
     """Return an error for an agent, which cannot run the commands that some general advice names."""
-    fix = "Correct the inputs, and call it again." if error.code == "VALIDATION_ERROR" else error.fix
-    fix = _FIXES.get(error.code, fix)
+    fix = error.fix and (error.in_python or error.fix)
+    if error.code == "VALIDATION_ERROR":
+        fix = "Correct the inputs, and call it again."
     return f"{error.code}: {error.message}" + (f"\n{fix}" if fix else "")
 
 

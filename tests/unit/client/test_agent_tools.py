@@ -33,14 +33,14 @@ def test_errors_name_arguments(place):
     assert named == ("SKILL_NOT_FOUND", "Give names= that it offers: advice, forecast.")
     assert refused(names=["forecasts"], client=place.client)[1] == "Did you mean forecast?"
     offline = place.open(place.client.root, offline=True)
-    assert refused("https://other.example", client=offline) == ("OFFLINE", "Give client=Client(offline=False).")
+    assert refused("https://other.example", client=offline) == ("OFFLINE", "Client(offline=False)")
 
 
 @pytest.mark.parametrize("tokens", [{}, {"https://skills.example.com": "TOKEN"}])
 def test_a_refusal_names_where_tokens_are_given(tokens, place):
     place.publisher.answer(LISTED, b"", status=401)
     code, fix = refused(client=place.open(place.client.root, tokens=tokens))
-    assert (code, fix.partition("{")[0]) == ("ACCESS_DENIED", "Give client=Client(tokens=")
+    assert (code, fix) == ("ACCESS_DENIED", 'client.set_token("https://skills.example.com", "TOKEN")')
 
 
 def test_the_agent_is_told_arguments_too(place):
@@ -49,5 +49,7 @@ def test_the_agent_is_told_arguments_too(place):
     place.publisher.answer("https://skills.example.com/forecast.md", b"", status=401)
     told = asyncio.run(tool.on_invoke_tool(None, '{"name": "forecast"}'))
     assert told.startswith("ACCESS_DENIED: ")
-    assert "client=Client(tokens=" in told
+    assert "client.set_token(" in told
     assert "--" not in told
+    unknown = asyncio.run(tool.on_invoke_tool(None, '{"name": "zebra"}'))
+    assert unknown == "SKILL_NOT_FOUND: there is no skill zebra\nUse a listed name."

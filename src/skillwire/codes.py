@@ -375,8 +375,7 @@ CODES: dict[str, CodeInfo] = {
         "Install without --frozen to change the lock.", exit_code=4),
     "SETTING_FORM": CodeInfo("A setting is unknown or malformed",
         "The settings file or the environment contains an invalid value.",
-        "Fix the value at the location shown; skillwire config show lists the settings with their values.",
-        exit_code=2),
+        "Correct the value at the location shown, as the message says.", exit_code=2),
     "NO_SOURCES": CodeInfo("No sources are configured",
         "A bare name is looked up in the configured sources, and there are none.",
         'Write example.com/name, or find --from example.com. To keep it: sources = ["example.com"] in '

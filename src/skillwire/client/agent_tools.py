@@ -150,7 +150,7 @@ def _read(skills: Mapping[str, RemoteSkill], inputs: Mapping[str, Any]) -> str:
 
 def _text_of(error: SkillwireError) -> str:
     """Return an error for an agent, which cannot run the commands that some general advice names."""
-    fix = error.fix and (error.in_python or error.fix)
+    fix = error.in_python or error.fix
     if error.code == "VALIDATION_ERROR":
         fix = "Correct the inputs, and call it again."
     return f"{error.code}: {error.message}" + (f"\n{fix}" if fix else "")

@@ -445,7 +445,7 @@ class McpInstallDocument(TypedDict):
     client: Annotated[str, "The client"]
     name: Annotated[str, "Name of the server in it"]
     file: Annotated[str, "The configuration file"]
-    state: Annotated[Literal["installed", "removed", "unchanged"], "What was done, or would be done"]
+    state: Annotated[Literal["installed", "replaced", "removed", "unchanged"], "What was done, or would be done"]
     diff: Annotated[list[str], "The changed lines, as a unified diff"]
     dry_run: Annotated[bool, "Whether nothing was written"]
 

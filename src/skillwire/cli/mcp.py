@@ -251,9 +251,11 @@ def _change(
     data = read_bounded(path, _MOST + 1)
     text = "" if data is None else _decoded(path, data)
     after = edited(CLIENTS[client], text, name, entry, str(path))
-    state: Literal["installed", "removed", "unchanged"] = (
-        "unchanged" if after == text else "removed" if entry is None else "installed"
-    )
+    state: Literal["installed", "replaced", "removed", "unchanged"] = "installed"
+    if after == text or entry is None:
+        state = "unchanged" if after == text else "removed"
+    elif text.strip() and name in _parse(CLIENTS[client], text, str(path)).get(CLIENTS[client].key, {}):
+        state = "replaced"
 
     # Without lines around it: they may hold secrets of other entries.
     lines = [*unified_diff(text.splitlines(), after.splitlines(), str(path), str(path), n=0, lineterm="")]
@@ -275,7 +277,8 @@ def _change(
     verb = f"would be {state}: " if dry_run and state != "unchanged" else f"{state}: "
     output.note(success(verb), bold(name), f"  {path}")
     if entry is not None and not dry_run:
-        output.hint("undo it:", f"skillwire mcp uninstall --client {client}" + (" --global" if for_user else ""))
+        undo = f"skillwire mcp uninstall --client {client} --name {name}" + (" --global" if for_user else "")
+        output.hint("remove it:" if state == "replaced" else "undo it:", undo)
 
 
 def _file_of(client: str, *, for_user: bool) -> Path:

@@ -111,6 +111,24 @@ def test_each_client_has_its_file_which_undo_removes(project, options, file, cap
 
 
 @pytest.mark.parametrize(
+    ("options", "undo"),
+    [
+        (["--client", "vscode"], "--client vscode --name skills"),
+        (["--client", "codex", "--name", "team"], "--client codex --name team"),
+        (["--client", "cursor", "--name", "team", "-g"], "--client cursor --name team --global"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_the_undo_names_the_entry_and_a_second_installation_replaces_it(options, undo, capsys):
+    assert run(["mcp", "install", "skills", *options]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"undo it: skillwire mcp uninstall {undo}"
+    assert run(["mcp", "install", "--server", "example.com", *options]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2].startswith("replaced: ")
+    assert said[-1] == f"remove it: skillwire mcp uninstall {undo}"
+
+
+@pytest.mark.parametrize(
     ("prefix", "on_path", "written"),
     [
         ("env", ["env/bin"], "env/bin/skillwire"),

@@ -84,6 +84,9 @@ def command(
     if frozen and (agents or copy is not None or take_all or names):
         fix = "Leave them out: the lock contains them."
         raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link, --skill and --all", fix=fix)
+    for text in references:
+        if "/" in text and os.path.isdir(text) and parse_reference(text).path is None:  # noqa: PTH112  # text
+            output.hint(f"{text} is read as an address; the folder here is", f"./{text}")
     progress = open_progress(output)
     origins = () if frozen else references
     with open_client(output, references=origins, for_user=for_user, progress=progress, **network) as client:

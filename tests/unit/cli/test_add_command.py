@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from skillwire.cli import add
+from skillwire.cli.main import run
 from skillwire.cli.output import Output
 from skillwire.cli.progress import Progress
 from skillwire.resolver.plan import InstallPlan
@@ -33,3 +34,14 @@ def test_a_skill_is_reviewed_before_consent_is_asked_for(monkeypatch, unknown, c
     plan = InstallPlan((), unknown)
     assert add.inspect(client, Output(), Progress(shown=False), plan, consent=consent) is plan
     assert done == [consent] * is_fetched
+
+
+def test_a_folder_that_reads_as_a_repository_is_named_as_it_has_to_be_written(tmp_path, monkeypatch, capsys):
+    (tmp_path / "skills" / "greet").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    hint = "skills/greet is read as an address; the folder here is ./skills/greet"
+    assert run(["add", "skills/greet", "--offline"]) != 0
+    assert hint in capsys.readouterr().err
+    assert run(["add", "./skills/greet", "--offline"]) != 0
+    assert "the folder here" not in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 from tests.support.git_server import GitServer, Repository
@@ -18,6 +19,8 @@ ENTRY = {"name": "code-review", "type": "skill-md", "description": "d", "url": "
 def origin(tmp_path, monkeypatch):
     """Serve an index of one skill at the 0.2.0 path, and nothing else; return host and port."""
     monkeypatch.chdir(tmp_path)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)  # what is told of freshness depends on no pause
     index = {"/.well-known/agent-skills/index.json": index_of(ENTRY)}
     with RawServer(pages(index, "Cache-Control: max-age=600")) as server:
         yield f"127.0.0.1:{server.port}"

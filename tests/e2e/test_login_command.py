@@ -113,6 +113,14 @@ def test_a_key_that_the_origin_refuses_is_not_kept(user, origin):
     assert not user.store.exists()
 
 
+def test_a_key_is_tried_where_everything_is_public_too(user, origin):
+    origin.describe()
+    origin.accepts = lambda headers: headers.get("x-api-key") in {None, KEY}
+    assert "error[ACCESS_DENIED]" in user.run("auth", "login", origin.url, "--token-stdin", status=5, stdin="wrong\n")
+    assert not user.store.exists()
+    user.run("auth", "login", origin.url, "--token-stdin", stdin=KEY)
+
+
 @pytest.mark.parametrize("key", ["", "two words", "bad\x01key", "é"])
 def test_what_no_header_can_hold_is_no_key(user, origin, key):
     user.run("auth", "login", origin.url, "--api-key-env", "MY_KEY", status=2, MY_KEY=key)

@@ -176,7 +176,7 @@ class _Login:
         return self._options.header or (self._required.header if self._required.kind == "api_key" else "Authorization")
 
     def _key(self, kind: Literal["api_key", "custom"]) -> Credential:
-        """Return an API key or a signing key, tried out where the origin refused a request without one."""
+        """Return an API key or a signing key that the origin does not refuse."""
         options, header = self._options, self._header()
         if kind == "api_key" and not _FIELD_NAME.fullmatch(header):
             raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not a valid header name")
@@ -191,8 +191,7 @@ class _Login:
             credential = new_key(self._origin, secret, header=header)
         else:
             credential = new_key(self._origin, secret, key_id=options.key_id)
-        if self._required.refused_at is not None:
-            self._driver.run(try_out(credential, self._required.refused_at))
+        self._driver.run(try_out(credential, self._required.refused_at))
         return credential
 
     def _oauth(self) -> Credential:

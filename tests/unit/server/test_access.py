@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import re
+from base64 import b64encode
 
 import brotli
 import pytest
@@ -152,6 +153,12 @@ class TestWithAGrant:
         bearer = {**HOST, "Authorization": f"Bearer {key('*')['X-API-Key']}"}
         assert names_in(await client.get(INDEX, bearer)) == {"open-notes", "staff-guide", SECRET_NAME}
 
+    async def test_key_works_as_a_password_with_any_user_name(self, client, key):
+        secret = key("*")["X-API-Key"]
+        for name in ("", "ci"):
+            basic = {**HOST, "Authorization": f"Basic {b64encode(f'{name}:{secret}'.encode()).decode()}"}
+            assert names_in(await client.get(INDEX, basic)) == {"open-notes", "staff-guide", SECRET_NAME}
+
     @pytest.mark.spec("SSP-auth-custom")
     async def test_signed_request_counts_once(self, client, tokens):
         issued = tokens.issue("signer", skills=["*"], kind="signing_key")
@@ -256,6 +263,18 @@ class TestRefusals:
         assert (await client.get(INDEX, {"X-API-Key": "guess"})).status == 429
         monkeypatch.setattr(authentication, "_clock", lambda: now + int(last.fields["retry-after"]))
         assert (await client.get(INDEX, {"X-API-Key": "guess"})).status == 401
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"X-API-Key": ""}, *({"Authorization": one} for one in ("Basic ?", "Basic gIA=", "Basic eA==", "Digest x"))],
+    )
+    async def test_malformed_credentials_are_refused(self, client, fields):
+        assert (await client.get(INDEX, fields)).status == 401
+
+    async def test_passwords_are_guesses_too(self, client, monkeypatch):
+        monkeypatch.setattr(client.application.services.authentication, "_clock", lambda: 1000.0)
+        statuses = [(await client.get(INDEX, {"Authorization": "Basic eDp5"})).status for _ in range(35)]
+        assert (statuses.count(401), statuses.count(429)) == (30, 5)
 
     async def test_guesses_at_once_are_counted_one_by_one(self, client, monkeypatch):
         monkeypatch.setattr(client.application.services.authentication, "_clock", lambda: 1000.0)

@@ -15,6 +15,7 @@ Spec: SSP §7.2.3, §7.4, §8.3.2, §8.3.3.
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 import time
 from collections import deque
@@ -125,6 +126,7 @@ def _principal_of(token: Token) -> Principal:
 
 
 _BEARER: Final = "bearer "
+_BASIC: Final = "basic "
 #: Attempts of one address that may fail a minute; who guesses is slowed down, who mistyped is not.
 _FAILURES: Final = RateLimit(30, 30)
 #: Of an address without credentials on a registry: hundreds of machines behind one, each adding a hundred packages.
@@ -288,13 +290,15 @@ class Authentication:
             path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
             target = f"{path}?{query}" if query else path
             return await self._signed.recognise(shown[b"x-signature"], scope["method"], target, body), None
-        text = shown.get(b"x-api-key", "")
-        if not text:
-            authorization = shown.get(b"authorization", "")
-            if not _is_bearer(authorization):
-                raise refused("the Authorization field holds no bearer token", "malformed")
+        authorization = shown.get(b"authorization", "")
+        text, is_key = shown.get(b"x-api-key", ""), not _is_bearer(authorization)
+        if authorization[: len(_BASIC)].lower() == _BASIC:
+            text = _password(authorization[len(_BASIC) :])
+        elif not is_key:
             text = authorization[len(_BEARER) :].strip()
-        if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
+        elif authorization:
+            raise refused("the Authorization field holds neither a bearer token nor a password", "malformed")
+        if is_key or text.startswith(f"{PREFIX}_"):
             token, rights = await self.tokens().identify(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
@@ -319,3 +323,11 @@ class Authentication:
 
 def _is_bearer(authorization: str) -> bool:
     return authorization[: len(_BEARER)].lower() == _BEARER
+
+
+def _password(text: str) -> str:
+    """Return the password of Basic, which is an API key; any user name goes with it. Spec: RFC 7617 §2."""
+    try:
+        return base64.b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    except ValueError as error:
+        raise refused("the user name and password are not encoded as Basic requires", "malformed") from error

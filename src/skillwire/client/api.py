@@ -62,7 +62,7 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> AsyncRemoteSkill:
         limit = TimeLimit(timeout)
         ref = await self._runner.run(self._session.resolve_one(reference, both=both), timeout)
-        return AsyncRemoteSkill(ref, self._session, self._runner, limit.left())
+        return AsyncRemoteSkill(ref, self._session, self._runner, limit.left(), reference)
 
     which = awaited(Client.which)
 

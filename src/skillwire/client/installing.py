@@ -100,13 +100,15 @@ class InstallFlows:
         places = 1 if bare_name is None else max(len(self.context.sources), 1)
         return limit_time(flow, min(places * limits.HTTP_REQUEST_SECONDS, limits.CALL_WAIT_SECONDS))
 
-    def resolve_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
-        """Return the one skill that a reference names; ``both`` adds the facts of Skill Sharing.
+    def resolve_one(
+        self, text: str, *, refresh: bool = False, both: bool = False, is_typed: bool = True
+    ) -> Flow[SkillRef]:
+        """Return the one skill that a reference names; the arguments are those of :meth:`resolve`.
 
         Raises:
             UsageError: ``REFERENCE`` for several skills.
         """
-        found = yield from self.resolve(text, both=both)
+        found = yield from self.resolve(text, refresh=refresh, both=both, is_typed=is_typed)
         if len(found) != 1:
             example = reference_to(found[0]) if found else f"{text}/name"
             message = f"{text} means {len(found)} skills: {first_of([skill.name for skill in found], _NAMED)}"

@@ -21,7 +21,7 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.client.installing import InstallFlows
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError, did_you_mean
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError, did_you_mean
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
@@ -68,6 +68,7 @@ def _upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
 
 
 #: Codes of a local network without an answer, which is no fault of a search.
+_MAY_BE_STALE: Final = frozenset({"DIGEST_CONFLICT", "VERSION_NOT_FOUND"})
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 
 
@@ -230,9 +231,20 @@ class ClientSession(InstallFlows):
 
         return DhtAgent(settings, is_client=True)
 
-    def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
-        """Return the checked Skill Descriptor of a skill."""
-        return self._limit_lookup(describe(skill, self.context))
+    def describe(self, skill: SkillRef, reference: str = "") -> Flow[tuple[SkillRef, SkillDescriptor]]:
+        """Return a skill and its checked Skill Descriptor, both read anew where cached copies contradict each other.
+
+        The cache may have the index of one moment and the descriptor of another. ``reference`` is what the user typed.
+        """
+        try:
+            return skill, (yield from self._limit_lookup(describe(skill, self.context)))
+        except (NotFoundError, TrustError) as error:
+            if error.code not in _MAY_BE_STALE or self.context.refresh or self.context.offline:
+                raise
+        if skill.lan is None:  # else its index was not from the cache
+            text, both = reference or reference_to(skill), skill.shared is not None
+            skill = yield from self.resolve_one(text, refresh=True, both=both, is_typed=bool(reference))
+        return skill, (yield from self._limit_lookup(describe(skill, self.context._replace(refresh=True))))
 
     def prepare_call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
@@ -273,7 +285,9 @@ class ClientSession(InstallFlows):
         if (capability := lan_capability(reference)) is not None:
             return (yield from self.call_capability(capability, inputs, options, use_unverified=use_unverified))
         ref = yield from limit_time(self.resolve_one(reference), limit.seconds)
-        descriptor = None if ref.rpc is not None else (yield from limit_time(self.describe(ref), limit.left()))
+        descriptor = None
+        if ref.rpc is None:
+            ref, descriptor = yield from limit_time(self.describe(ref, reference), limit.left())
         if is_followed and descriptor is None:
             options = {**options, "wait": True}
         return (yield from self.call(ref, descriptor, inputs, {**options, "timeout": limit.left()}))
@@ -292,7 +306,7 @@ class ClientSession(InstallFlows):
                 ref = yield from limit_time(
                     self.lan.read(one, use_unverified=use_unverified), providers.lookup_seconds()
                 )
-                descriptor = yield from limit_time(self.describe(ref), providers.lookup_seconds())
+                ref, descriptor = yield from limit_time(self.describe(ref), providers.lookup_seconds())
                 options = {**options, "timeout": providers.limit.left()}
                 stage = "checking"
                 prepared = yield from self.prepare_call(ref, descriptor, inputs, options)

@@ -26,8 +26,16 @@ if TYPE_CHECKING:
 class SkillFlows(Generic[RunnerT]):
     """A skill at its origin: the facts of its index, and flows that fetch the rest, each once."""
 
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: RunnerT, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        ref: SkillRef,
+        session: ClientSession,
+        runner: RunnerT,
+        timeout: float | None = None,
+        reference: str = "",
+    ) -> None:
         self._ref, self._session, self._runner, self._timeout = ref, session, runner, timeout
+        self._reference = reference
         self._files: Files | None = None
         self._descriptor: SkillDescriptor | None = None
 
@@ -86,7 +94,10 @@ class SkillFlows(Generic[RunnerT]):
         return (yield from limit_time(describe(self._ref, self._session.context), self._timeout))
 
     def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
-        self._descriptor = yield from limit_time(self._session.describe(self._ref), self._timeout)
+        flow = self._session.describe(self._ref, self._reference)
+        ref, self._descriptor = yield from limit_time(flow, self._timeout)
+        if ref != self._ref:
+            self._ref, self._files = ref, None
         return self._descriptor
 
     def _known_descriptor(self) -> Flow[SkillDescriptor | None]:

@@ -101,7 +101,7 @@ class Client(ClientBase[SyncRunner]):
         """
         limit = TimeLimit(timeout)
         ref = self._runner.run(self._session.resolve_one(reference, both=both), timeout)
-        return RemoteSkill(ref, self._session, self._runner, limit.left())
+        return RemoteSkill(ref, self._session, self._runner, limit.left(), reference)
 
     def which(self, reference: str, *, explain: bool = False, timeout: float | None = None) -> Resolution:
         """Return what ``reference`` names and why: every index asked, trust, what is installed; errors are part of it.

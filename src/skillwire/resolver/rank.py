@@ -220,7 +220,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``VERSION_NOT_FOUND`` without one of this version.
-        UsageError: ``NOT_CALLABLE`` without such an index.
+        UsageError: ``NOT_CALLABLE`` without such an index. TrustError: ``DIGEST_CONFLICT``, maybe of cached copies.
         FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
     if skill.rpc is not None:
@@ -265,6 +265,8 @@ def _find_shared(skill: SkillRef, context: ResolveContext) -> Flow[SharedFacts |
     running = [one for one in shared if (one.origin, _short(one.name)) == (skill.origin, skill.name)]
     if any(not _agree(one.version, skill.version) for one in running):
         raise _not_running(skill, running)
+    if conflict := conflicting_digests([skill, *running]):
+        raise conflict
     return None
 
 

@@ -54,10 +54,18 @@ class Consumer:
 
     def __init__(self, folder):
         write_skill(folder / "skills", "notes")
-        application = create_app([folder / "skills"], base_url=ORIGIN, blobs=folder / "blobs", access_log=False)
-        self.folder, self.site = folder, Asgi(application)
+        self.folder, self.site = folder, Asgi(self.make_site(folder))
         self.driver = Tampering(self.site, ORIGIN)
         self.client = self.open()
+
+    @staticmethod
+    def make_site(folder):
+        return create_app([folder / "skills"], base_url=ORIGIN, blobs=folder / "blobs", access_log=False)
+
+    async def restart(self):
+        await self.site.application.shutdown()
+        self.site.application = self.make_site(self.folder)
+        await self.site.application.startup()
 
     def open(self, sources=(), **options):
         tables = {"skillCenter": {"url": ORIGIN}, "dht": DHT}
@@ -175,6 +183,37 @@ async def test_another_digest_or_byte_is_refused_before_use(consumer, path, text
         await read(client)
     assert refused.value.code == code
     assert not list(consumer.folder.glob(".agents/skills/*"))
+
+
+#: the documents of which the cache has a copy from before the publisher saved an edit without a new version
+OF_BEFORE = [(INDEX,), (SHARING,), (DESCRIPTOR,), (INDEX, SHARING), (INDEX, DESCRIPTOR), (SHARING, DESCRIPTOR)]
+
+
+@pytest.mark.parametrize("paths", OF_BEFORE)
+@pytest.mark.parametrize("read", ["show", "call", "find"])
+async def test_copies_of_two_moments_are_compared_again_with_fresh_ones(consumer, paths, read):
+    before = await consumer.client.show(NAMED, both=True)
+    await before.descriptor()
+    edited = consumer.folder / "skills" / "notes" / "SKILL.md"
+    edited.write_text(edited.read_text() + "One more line.\n")
+    for path in {INDEX, SHARING, DESCRIPTOR} - set(paths):
+        consumer.client._session.context.cache.drop(ORIGIN + path, None)
+    await consumer.restart()
+    if read == "call":
+        assert "One more line." in (await consumer.client.call(NAMED)).output
+        return
+    skill = await consumer.client.show(NAMED) if read == "show" else (await consumer.client.find("notes"))[0][0]
+    descriptor = await skill.descriptor()
+    assert skill.digest == descriptor.digest != before.digest
+    assert "One more line." in await skill.body()
+
+
+async def test_a_digest_that_was_asked_for_is_not_replaced(consumer):
+    before = await consumer.client.show(NAMED, both=True)
+    consumer.driver.replaced[DESCRIPTOR] = (str(before.digest), OTHER)
+    with pytest.raises(SkillwireError) as refused:
+        await (await consumer.client.show(f"{NAMED}@{before.digest}")).descriptor()
+    assert refused.value.code == "DIGEST_CONFLICT"
 
 
 @pytest.mark.parametrize("stated", ["", "as published", OTHER])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillwire.cli.descriptor_view import inputs_of, print_manifest
 from skillwire.cli.output import Output
-from skillwire.client.endpoint_calls import call, prepare
+from skillwire.client.endpoint_calls import EndpointCalls
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.ref import SkillRef
 from skillwire.protocols.skills_rpc.messages import DescribedSkill
@@ -154,14 +154,14 @@ def test_a_description_gives_a_skill_that_hides_nothing_and_can_be_printed(manif
 def test_a_call_is_prepared_or_refused(manifest, inputs):
     skill = skill_of(manifest)
     if skill is not None:
-        prepared = drive(prepare(skill, inputs, session(), {}))
+        prepared = drive(EndpointCalls(session()).prepare(skill, inputs, {}))
         assert prepared is None or json.loads(prepared.body)["params"]["name"] == NAME
 
 
 @given(RUNS | VALUES)
 def test_a_run_is_an_execution_that_has_ended(run):
     skill = skill_of({"name": NAME})
-    execution = drive(call(skill, {}, session(), {}), run)
+    execution = drive(EndpointCalls(session()).call(skill, {}, {}), run)
     if execution is not None:
         assert execution.is_final
         for text in (
@@ -185,4 +185,7 @@ def test_the_driver_of_these_tests_sees_what_is_right():
     skill = skill_of({"name": NAME, "kind": "action"})
     assert isinstance(skill.described, DescribedSkill)
     assert drive(read_file(skill, "SKILL.md", session()), {"content": "text"}) == b"text"
-    assert drive(call(skill, {}, session(), {}), {"status": "completed", "run_id": "r", "output": 1}).output == 1
+    assert (
+        drive(EndpointCalls(session()).call(skill, {}, {}), {"status": "completed", "run_id": "r", "output": 1}).output
+        == 1
+    )

@@ -91,11 +91,10 @@ def command(
     and the build removes only files that an earlier build wrote.
     """
     from skillwire.adapters.files import loading, static_site  # noqa: PLC0415  # takes a while
-    from skillwire.folder.publish import check_publisher  # noqa: PLC0415  # same
     from skillwire.server import app, configuration  # noqa: PLC0415  # same
 
     folders = folders or (".",)
-    base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
+    base_url, publisher = check_base_url(options["base_url"]), options["publisher"]
     site_options = static_site.SiteOptions(
         roots=tuple(loading.published_roots(folders)),
         site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept

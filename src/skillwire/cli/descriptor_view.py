@@ -30,8 +30,6 @@ _MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
 
 def print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None, *, err: bool = False) -> None:
     """Print the table of inputs; with ``err`` as notes."""
-    from msgspec import UNSET  # noqa: PLC0415  # a descriptor or manifest was read, so it is loaded
-
     show = output.note if err else output.line
     if not err:
         show()
@@ -39,7 +37,7 @@ def print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None, *
     inputs = inputs or ()
     rows: list[list[Part]] = []
     for one in inputs[:MAX_FIELDS]:
-        default = "" if one.default is UNSET else f"default {shortened(json.dumps(one.default), LONG)}"
+        default = f"default {shortened(json.dumps(one.default), LONG)}" if one.has_default else ""
         allowed = (one.schema or {}).get("enum")
         values = [json.dumps(value) for value in allowed] if isinstance(allowed, list) else []
         listed = shortened(f"one of {first_of(values, _MAX_VALUES)}", LONG) if values else ""

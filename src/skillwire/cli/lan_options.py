@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.protocols.skill_discovery.messages import Reason
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.configuration import ServerConfiguration
 
 
 discovery_option = click.option(
@@ -92,11 +93,16 @@ def lan_settings(configured: LanSettings | None, discovery: str | None, interfac
     return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
 
 
-def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
-    """Return the goodbye reason in the files of ``--config`` and ``--discovery`` as the operator has edited them."""
+def read_configuration(path: str) -> ServerConfiguration:
+    """Return the configuration of a server in the file at ``path``. Raises UsageError (``SERVER_CONFIGURATION``)."""
     from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
-    return discovery_settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
+    return load_configuration(Path(path))
+
+
+def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
+    """Return the goodbye reason in the files of ``--config`` and ``--discovery`` as the operator has edited them."""
+    return discovery_settings(read_configuration(config).discovery if config else None, discovery).goodbye_reason
 
 
 def exposure_warning(

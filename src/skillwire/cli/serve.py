@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,6 +18,7 @@ from skillwire.cli.lan_options import (
     announced_at,
     exposure_warning,
     lan_options,
+    read_configuration,
     read_dht,
     read_goodbye_reason,
     read_lan,
@@ -128,9 +128,7 @@ class _ServerCommand(click.Command):
 def _read_serve_table(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
     """Take the options that the table ``[serve]`` of the file at ``path`` sets as defaults."""
     if path is not None and not context.resilient_parsing:
-        from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # --help does without
-
-        context.default_map = dict(load_configuration(Path(path)).serve)
+        context.default_map = dict(read_configuration(path).serve)
     return path
 
 
@@ -341,7 +339,7 @@ def configure_server(
 
     log.configure_logging(log_format, on_event)
     log.configure_telemetry()
-    chosen = configuration.ServerConfiguration() if path is None else configuration.load_configuration(Path(path))
+    chosen = configuration.ServerConfiguration() if path is None else read_configuration(path)
     executions = chosen.executions
     if grant_all:
         executions = replace(executions, grant_all=True)

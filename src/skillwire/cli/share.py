@@ -40,9 +40,12 @@ from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 from skillwire.trust.words import words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from starlette.types import Receive, Scope, Send
 
     from skillwire.cli.documents import ShareDocument
+    from skillwire.model.catalog import Catalog
 
 _CONNECTIONS: Final = 64
 _QR_COLUMNS: Final = 60  # the code of a line with a long name
@@ -63,14 +66,14 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
     The line installs exactly these files on the other machine, which shows the same six words. Everyone on the network
     can read the skill meanwhile; nothing can be called.
     """
-    from skillwire.server.run import listen  # noqa: PLC0415  # --help does without
+    from skillwire.server import app, run  # noqa: PLC0415  # --help does without
 
     address = host or _own_address()
-    with TemporaryDirectory(prefix="skillwire-share-") as site, listen(address, port) as listener:
+    with TemporaryDirectory(prefix="skillwire-share-") as site, run.listen(address, port) as listener:
         bound, number = listener.getsockname()[:2]
         reached = _own_address() if ip_address(bound).is_unspecified else bound
         base = f"http://{host_and_port(reached, number)}"
-        name, digest = _build(folder, site, base)
+        name, digest = _build(folder, site, base, app.site_files((), "local", base))
         _announce(output, base, name, digest, is_local=ip_address(reached).is_loopback)
         stopped = asyncio.Event()
         serving = _serve(output, site, digest, listener, stopped, once=once, seconds=seconds)
@@ -89,13 +92,12 @@ def _own_address() -> str:
         return str(asked.getsockname()[0])
 
 
-def _build(folder: str, site: str, base: str) -> tuple[str, str]:
+def _build(folder: str, site: str, base: str, listings: Callable[[Catalog], Mapping[str, bytes]]) -> tuple[str, str]:
     """Build the skill into ``site``; return its name and digest. Raises UsageError, NotFoundError, ValidationError."""
     from skillwire.adapters.files import loading, static_site  # noqa: PLC0415  # takes a while
-    from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
     place = SourceLocation(folder)
-    roots, listings = tuple(loading.published_roots([folder])), site_files((), "local", base)
+    roots = tuple(loading.published_roots([folder]))
     build = static_site.SiteBuild(
         static_site.SiteOptions(roots, Path(site), base_url=base, use_record=False, listings=listings)
     )

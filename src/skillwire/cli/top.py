@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -27,6 +27,7 @@ from skillwire.model.execution import ExecutionQuery
 if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.documents_run import TopDocument
+    from skillwire.executions.view import ExecutionList
 
 _STATUS: Final[Mapping[str, Callable[[object], Part]]] = {
     "accepted": dim, "running": bold, "completed": success, "failed": failure, "timeout": warning,
@@ -67,7 +68,10 @@ class _View:
         self._output, self._server, self._token = output, server, token
         self._agent: LanAgent | None = agent
         self._stores = chosen_stores()
-        self._listed: Mapping[str, Any] = {"at": time.time(), "counts": {}, "executions": []}
+        from skillwire.executions.view import list_executions  # noqa: PLC0415  # --help does without
+
+        self._list = list_executions
+        self._listed = list_executions((), {}, time.time())
         self._troubles: dict[str, str] = {}
         self._first = 0
 
@@ -79,11 +83,11 @@ class _View:
                 await self._agent.discover()
             self._listed = await self._read()
             snapshot = None if self._agent is None else self._agent.snapshot()
-        rows = [{**one, "executor": str(one["executor"])} for one in self._listed["executions"]]
+        rows = [{name: getattr(one, name) for name in one.__struct_fields__} for one in self._listed.executions]
         document: TopDocument = {
             "schema": "skillwire/top/1",
-            "at": utc_time(self._listed["at"]),
-            "counts": dict(self._listed["counts"]),
+            "at": utc_time(self._listed.at),
+            "counts": {str(status): number for status, number in self._listed.counts.items()},
             "executions": rows,  # type: ignore[typeddict-item]  # the server's own
             "skills": [] if snapshot is None else [lan_object(skill) for skill in snapshot.skills],
             "notes": list(self._troubles.values()),
@@ -133,41 +137,35 @@ class _View:
         except SkillwireError as error:  # the server may come back
             self._troubles["executions"] = one_line(error)
 
-    async def _read(self) -> Mapping[str, Any]:
+    async def _read(self) -> ExecutionList:
         """Return the executions: from the server, or from the database on this machine."""
-        import msgspec  # noqa: PLC0415  # --help does without
-
         if self._server is not None:
             from skillwire.client.server_lists import read_executions  # noqa: PLC0415  # same
 
             return await read_executions(self._server, self._token)
-        from skillwire.executions.view import list_executions  # noqa: PLC0415  # same
-
         if not self._stores.exists:
-            return {"at": time.time(), "counts": {}, "executions": []}
+            return self._list((), {}, time.time())
         ledger = self._stores.ledger
         found = (await ledger.search(ExecutionQuery())).executions
-        built: Mapping[str, Any] = msgspec.to_builtins(list_executions(found, await ledger.count(), time.time()))
-        return built
+        return self._list(found, await ledger.count(), time.time())
 
     def _press(self, keys: Sequence[str], pressed: asyncio.Event) -> None:
         if not {"q", "\x1b", ""}.isdisjoint(keys):
             self.stopped.set()
         moved = self._first + sum(MOVES.get(key, 0) for key in keys)
-        self._first = max(0, min(moved, len(self._listed["executions"]) - 1))
+        self._first = max(0, min(moved, len(self._listed.executions) - 1))
         pressed.set()
 
     def _counts(self) -> list[Part]:
-        told = ", ".join(f"{number:,} {status}" for status, number in self._listed["counts"].items() if number)
+        told = ", ".join(f"{number:,} {status}" for status, number in self._listed.counts.items() if number)
         return [bold("executions"), f"  {told or 'none'}", dim(f"  {self._server or 'this machine'}")]
 
     def _rows(self) -> Iterator[list[Part]]:
-        now = self._listed["at"]
-        for one in self._listed["executions"]:
-            taken = (one["completed"] or now) - one["created"]
-            status = _STATUS.get(str(one["status"]), bold)(str(one["status"]))
-            yield [f"  {one['execution_id'][:_SHORT]}", status, bold(one["skill"]), one["version"],
-                   f"{ago(now - one['created'])} ago", f"{taken:.1f} s", dim(shortened(one["caller"], 30))]  # fmt: skip
+        now = self._listed.at
+        for one in self._listed.executions:
+            taken, status = (one.completed or now) - one.created, _STATUS.get(one.status, bold)(one.status)
+            yield [f"  {one.execution_id[:_SHORT]}", status, bold(one.skill), one.version,
+                   f"{ago(now - one.created)} ago", f"{taken:.1f} s", dim(shortened(one.caller, 30))]  # fmt: skip
 
     def _lines(self, size: tuple[int, int]) -> list[list[Part]]:
         columns, height = size

@@ -66,97 +66,101 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
 def required_parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition]:
     """Return the required inputs of a manifest; if it marks none, all inputs without a default."""
     parameters = parameters_of(manifest, source) or []
-    return [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
+    return [one for one in parameters if one.required] or [one for one in parameters if not one.has_default]
 
 
-def prepare(
-    skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
-) -> Flow[PreparedCall]:
-    """Check a call and return its request, in which the digest of a new blob is its id."""
-    plan = yield from _plan(skill, inputs, context, CallOptions(**arguments))
-    made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    if context.credential_for(plan.endpoint) is not None:
-        headers["Authorization"] = "..."
-    params = _params(plan, made)
-    body = encode_request("execute_skill", params, 1)
-    return PreparedCall(plan.skill.name, "POST", plan.endpoint, headers, body, params.args)
+class EndpointCalls:
+    """The calls of one client, with its ``context``."""
 
+    def __init__(self, context: ResolveContext) -> None:
+        self._context = context
 
-def call(
-    skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
-) -> Flow[RemoteExecution]:
-    """Call a skill; return its run as an ended execution."""
-    options = CallOptions(**arguments)
-    plan = yield from _plan(skill, inputs, context, options)
-    made = {}
-    for name, (content, kind) in plan.files.items():
-        blob = yield from create_blob(plan.endpoint, content, kind, context)
-        made[name] = blob.blob_id
-    try:
-        run = yield from ask(plan.endpoint, _params(plan, made), context, decode_run, timeout=run_seconds(plan.timeout))
-    except FetchError as error:
-        if error.code in UNSEEN:
-            error.fix = "It may have been executed: check its effect before you call it again."
-        raise
-    failure = None
-    status = ExecutionStatus.COMPLETED
-    if run.status == "failed":
-        cause = run.error or RunError("failed", run.summary or "the endpoint gives no reason")
-        kind, message = cause.type, cause.message
-        status = ExecutionStatus.TIMEOUT if kind == _TIMEOUT else ExecutionStatus.FAILED
-        failure = RemoteFailure(kind, message, {"reason": kind})
-    return RemoteExecution(
-        execution_id=run.run_id,
-        skill_id=plan.skill.name,
-        reference=reference_to(plan.skill),
-        status=status,
-        output=run.output,
-        error=failure,
-        summary=run.summary,
-        log=run.logs_preview,
-        blobs=tuple(RemoteBlob(*astuple(blob)) for blob in run.output_blobs),
-    )
+    def prepare(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
+        """Check a call and return its request, in which the digest of a new blob is its id."""
+        plan = yield from self._plan(skill, inputs, CallOptions(**arguments))
+        made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if self._context.credential_for(plan.endpoint) is not None:
+            headers["Authorization"] = "..."
+        params = _params(plan, made)
+        body = encode_request("execute_skill", params, 1)
+        return PreparedCall(plan.skill.name, "POST", plan.endpoint, headers, body, params.args)
 
-
-def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, options: CallOptions) -> Flow[_Plan]:
-    _check_options(options)
-    timeout = seconds_of(options.timeout)
-    described = yield from describe(skill, context)
-    reference = reference_to(skill)
-    assert skill.rpc is not None  # noqa: S101  # only such skills come here
-    endpoint = skill.rpc.endpoint
-    if described.manifest.get("kind") == "instruction":
-        fix = f"skillwire show {reference} --body shows it."
-        python = f"client.show({reference!r}).body()"
-        message = f"{skill.name} is an instruction: it is read, not called"
-        raise UsageError("USAGE", message, fix=fix, in_python=python)
-    files = {}
-    for name, value in inputs.items():
-        if isinstance(value, bytes | Path):
-            files[name] = yield from work(partial(_content, name, value))
-    checked = dict(inputs) | dict.fromkeys(files, _ANY_BLOB)
-    blobs = [name for name, value in checked.items() if isinstance(value, str) and value.startswith(BLOB)]
-    parameters = parameters_of(described.manifest, endpoint)
-    if parameters is not None:
+    def call(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
+        """Call a skill; return its run as an ended execution."""
+        options = CallOptions(**arguments)
+        plan = yield from self._plan(skill, inputs, options)
+        made = {}
+        for name, (content, kind) in plan.files.items():
+            blob = yield from create_blob(plan.endpoint, content, kind, self._context)
+            made[name] = blob.blob_id
         try:
-            checked = InputRules(parameters).apply(checked)
-        except ValidationError as error:
-            error.message = neutralise(error.message)  # it has names and values of an untrusted manifest
-            texts = {name: value for name, value in checked.items() if isinstance(value, str)}
-            wrong = [
-                one.name for one in parameters if one.type == "blob" and not texts.get(one.name, BLOB).startswith(BLOB)
-            ]
-            file = f"For a file write {wrong[0]}=@FILE; " if wrong else ""
-            error.fix = f"{file}skillwire show {reference} lists its inputs."
-            error.in_python = f"client.show({reference!r}).described().manifest"
+            run = yield from ask(
+                plan.endpoint, _params(plan, made), self._context, decode_run, timeout=run_seconds(plan.timeout)
+            )
+        except FetchError as error:
+            if error.code in UNSEEN:
+                error.fix = "It may have been executed: check its effect before you call it again."
             raise
-        blobs = [one.name for one in parameters if one.type == "blob" and one.name in checked]
-        for name in files:
-            if name not in blobs:
-                message = f"the input {name} is no blob, and a file or bytes were given"
-                raise UsageError("USAGE", message, fix="Give the value itself.")
-    return _Plan(endpoint, skill, checked, files, tuple(blobs), timeout)
+        failure = None
+        status = ExecutionStatus.COMPLETED
+        if run.status == "failed":
+            cause = run.error or RunError("failed", run.summary or "the endpoint gives no reason")
+            kind, message = cause.type, cause.message
+            status = ExecutionStatus.TIMEOUT if kind == _TIMEOUT else ExecutionStatus.FAILED
+            failure = RemoteFailure(kind, message, {"reason": kind})
+        return RemoteExecution(
+            execution_id=run.run_id,
+            skill_id=plan.skill.name,
+            reference=reference_to(plan.skill),
+            status=status,
+            output=run.output,
+            error=failure,
+            summary=run.summary,
+            log=run.logs_preview,
+            blobs=tuple(RemoteBlob(*astuple(blob)) for blob in run.output_blobs),
+        )
+
+    def _plan(self, skill: SkillRef, inputs: Mapping[str, Any], options: CallOptions) -> Flow[_Plan]:
+        _check_options(options)
+        timeout = seconds_of(options.timeout)
+        described = yield from describe(skill, self._context)
+        reference = reference_to(skill)
+        assert skill.rpc is not None  # noqa: S101  # only such skills come here
+        endpoint = skill.rpc.endpoint
+        if described.manifest.get("kind") == "instruction":
+            fix = f"skillwire show {reference} --body shows it."
+            python = f"client.show({reference!r}).body()"
+            message = f"{skill.name} is an instruction: it is read, not called"
+            raise UsageError("USAGE", message, fix=fix, in_python=python)
+        files = {}
+        for name, value in inputs.items():
+            if isinstance(value, bytes | Path):
+                files[name] = yield from work(partial(_content, name, value))
+        checked = dict(inputs) | dict.fromkeys(files, _ANY_BLOB)
+        blobs = [name for name, value in checked.items() if isinstance(value, str) and value.startswith(BLOB)]
+        parameters = parameters_of(described.manifest, endpoint)
+        if parameters is not None:
+            try:
+                checked = InputRules(parameters).apply(checked)
+            except ValidationError as error:
+                error.message = neutralise(error.message)  # it has names and values of an untrusted manifest
+                texts = {name: value for name, value in checked.items() if isinstance(value, str)}
+                wrong = [
+                    one.name
+                    for one in parameters
+                    if one.type == "blob" and not texts.get(one.name, BLOB).startswith(BLOB)
+                ]
+                file = f"For a file write {wrong[0]}=@FILE; " if wrong else ""
+                error.fix = f"{file}skillwire show {reference} lists its inputs."
+                error.in_python = f"client.show({reference!r}).described().manifest"
+                raise
+            blobs = [one.name for one in parameters if one.type == "blob" and one.name in checked]
+            for name in files:
+                if name not in blobs:
+                    message = f"the input {name} is no blob, and a file or bytes were given"
+                    raise UsageError("USAGE", message, fix="Give the value itself.")
+        return _Plan(endpoint, skill, checked, files, tuple(blobs), timeout)
 
 
 def _check_options(options: CallOptions) -> None:

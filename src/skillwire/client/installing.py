@@ -6,7 +6,7 @@ The session opens the adapters that these flows use, and adds the flows that sea
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from skillwire import limits
 from skillwire.errors import (
@@ -49,7 +49,7 @@ from skillwire.resolver.references import Reference, at_version, parse_reference
 from skillwire.resolver.resolve import DependencySources
 from skillwire.resolver.resolve import resolve as resolve_reference
 from skillwire.resolver.review import check_accepted, compare_versions, hold_back
-from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup
+from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
 from skillwire.wire.exchange import Flow, limit_time, work
 
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillsFolder
     from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.settings import Settings
+    from skillwire.resolver.sources.git import GitSource
     from skillwire.resolver.which import Resolution
 
 T = TypeVar("T")
@@ -138,9 +139,7 @@ class InstallFlows:
     def versions(self, skill: SkillRef) -> Flow[list[SkillRef]]:
         """Return the versions of a skill of an index, the highest first; none where its origin has no readable list."""
         if skill.git is not None:
-            from skillwire.resolver.sources.git import GitSource  # noqa: PLC0415  # few skills are in repositories
-
-            return (yield from GitSource(self.context).versions(skill))
+            return (yield from cast("GitSource", open_source(GIT, self.context)).versions(skill))
         try:
             return (yield from AgentSkills(self.context).versions(Lookup(skill.index_url, skill.name)))
         except (FetchError, DecodeError, ValidationError):  # the trace has the attempt, and the index lists the skill

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -34,7 +32,7 @@ class _ListClient(AsyncClient):
         return await self._runner.run(ask())
 
 
-async def read_executions(server: str, token: str | None) -> Mapping[str, Any]:
+async def read_executions(server: str, token: str | None) -> ExecutionList:
     """Return the newest executions that ``server`` lists for a token or the stored credential.
 
     Raises FetchError (``AUTH_REQUIRED``, ``HTTP_STATUS``), DecodeError, ValidationError (``VALIDATION_ERROR``).
@@ -52,8 +50,6 @@ async def read_executions(server: str, token: str | None) -> Mapping[str, Any]:
         raise FetchError("HTTP_STATUS", f"the server answered {response.status}", place=place)
     document = load_json(response.body, max_bytes=limits.MIB, source=url)
     try:
-        listed = msgspec.convert(document, ExecutionList)
+        return msgspec.convert(document, ExecutionList)
     except msgspec.ValidationError as error:
         raise ValidationError("VALIDATION_ERROR", f"this is no list of executions: {error}", place=place) from error
-    built: Mapping[str, Any] = msgspec.to_builtins(listed)
-    return built

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
+    from skillwire.client.endpoint_calls import EndpointCalls
     from skillwire.client.lan_flows import LanFlows, Names
     from skillwire.model.install import OriginRecord
     from skillwire.model.lan import SceneResult
@@ -192,6 +193,13 @@ class ClientSession(InstallFlows):
         return open_calls(state_directory() / "calls.json", self.context, self.access, **options)
 
     @cached_property
+    def endpoint_calls(self) -> EndpointCalls:
+        """The calls of skills at endpoints of the Skills Protocol."""
+        from skillwire.client.endpoint_calls import EndpointCalls  # noqa: PLC0415  # installing does without
+
+        return EndpointCalls(self.context)
+
+    @cached_property
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
         from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
@@ -251,9 +259,7 @@ class ClientSession(InstallFlows):
     ) -> Flow[PreparedCall]:
         """Check a call and return its request; a skill of an endpoint has no descriptor."""
         if descriptor is None:
-            from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
-
-            return endpoint_calls.prepare(skill, inputs, self.context, options)
+            return self.endpoint_calls.prepare(skill, inputs, options)
         return self.calls.prepare(skill, descriptor, inputs, **options)
 
     def call(
@@ -261,9 +267,7 @@ class ClientSession(InstallFlows):
     ) -> Flow[RemoteExecution]:
         """Call a skill; a skill of an endpoint has no descriptor."""
         if descriptor is None:
-            from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
-
-            return endpoint_calls.call(skill, inputs, self.context, options)
+            return self.endpoint_calls.call(skill, inputs, options)
         return self.calls.call(skill, descriptor, inputs, **options)
 
     def call_reference(

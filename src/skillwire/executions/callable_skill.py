@@ -25,7 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from skillwire.errors import ValidationError, first_of
 from skillwire.model.digest import Digest
@@ -76,7 +76,7 @@ class InputRules:
             raise _input_error("DESCRIPTOR", "the descriptor must not be used", dangers)
         self._schemas = {parameter.name: _Schema(input_schema(parameter)) for parameter in parameters}
         self._fits: dict[str, Callable[[Any], bool]] = {name: one.fits for name, one in self._schemas.items()}
-        self.defaults = {one.name: one.default for one in parameters if one.default is not UNSET}
+        self.defaults = {one.name: one.default for one in parameters if one.has_default}
         self._holds_containers = any(isinstance(value, dict | list) for value in self.defaults.values())
         self._required = frozenset(one.name for one in parameters if one.required) - self.defaults.keys()
 

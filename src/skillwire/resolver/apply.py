@@ -12,7 +12,7 @@ them is reported, and nothing of them is run.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
@@ -25,6 +25,7 @@ from skillwire.resolver.context import timestamp
 from skillwire.resolver.plan import compare_with_folder, hash_files
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.review import compare_versions, inspect_files
+from skillwire.resolver.sources import GIT, open_source
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.wire.exchange import run_all, work
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillsFolder, SkillsFolderChange
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
+    from skillwire.resolver.sources.git import GitSource
     from skillwire.wire.exchange import Flow
 
 
@@ -136,9 +138,7 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
 
 def _fetch(skill: SkillRef, context: ResolveContext) -> Flow[Fetched]:
     if skill.git is not None:
-        from skillwire.resolver.sources.git import GitSource  # noqa: PLC0415  # installing from an origin does without
-
-        return (yield from GitSource(context).fetch(skill))
+        return (yield from cast("GitSource", open_source(GIT, context)).fetch(skill))
     authorization, digest = context.credential_for(skill.url), skill.digest
     if skill.artifact_type == "files":
         return (yield from fetch_files(skill.indexed_files, authorization=authorization))

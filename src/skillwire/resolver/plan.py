@@ -28,7 +28,6 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.context import timestamp
 from skillwire.resolver.sources import GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
-from skillwire.resolver.sources.folder import load_local
 from skillwire.wire.exchange import limit_time, run_all, work
 
 if TYPE_CHECKING:
@@ -324,6 +323,8 @@ def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
 def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
     """Return a locked skill as its index listed it; one of a folder as it is there now."""
     if locked.artifact_type == "folder":
+        from skillwire.resolver.sources.folder import load_local  # noqa: PLC0415  # most skills are not of folders
+
         return load_local(locked, root)
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
@@ -481,7 +482,7 @@ def conflicting(lock: Lock, row: UpdateComparison) -> tuple[str, ...]:
 
 def _compare_local(locked: LockedSkill, root: Path) -> UpdateComparison:
     try:
-        latest = load_local(locked, root)
+        latest = ref_of_locked(locked, root)
     except SkillwireError as error:
         return UpdateComparison(locked, "gone", error=error)
     return UpdateComparison(locked, "current" if hash_files(latest.files or ()) == locked.files else "changed", latest)

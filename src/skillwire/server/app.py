@@ -312,7 +312,7 @@ def create_app(
 
 def site_files(bridges: Sequence[str], publisher: str, base_url: str) -> Callable[[Catalog], Mapping[str, bytes]]:
     """Return the function that makes the files of a static site: of every protocol, and of the ``bridges``."""
-    check_bridges(bridges, publisher, base_url)
+    check_bridges(bridges, check_publisher(publisher), base_url)
 
     def files_of(catalog: Catalog) -> Mapping[str, bytes]:
         view = StaticView(catalog, publisher, base_url)

@@ -64,7 +64,7 @@ def example_inputs(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
         examples, allowed = schema.get("examples"), schema.get("enum")
         if isinstance(examples, list) and examples:
             found[one.name] = examples[0]
-        elif one.required and one.default is UNSET:
+        elif one.required and not one.has_default:
             found[one.name] = allowed[0] if isinstance(allowed, list) and allowed else _BY_TYPE.get(one.type, "text")
     return found
 
@@ -138,7 +138,7 @@ def form_of_inputs(parameters: Iterable[ParameterDefinition]) -> tuple[Field, ..
     """Return the fields of a form for these inputs."""
     properties, required = {}, []
     for one in parameters:
-        default = {} if one.default is UNSET else {"default": one.default}
+        default = {"default": one.default} if one.has_default else {}
         properties[one.name] = {"description": one.description, **default, **input_schema(one)}
         required += [one.name] if one.required and not default else []
     return form_of({"type": "object", "properties": properties, "required": required}) if properties else ()

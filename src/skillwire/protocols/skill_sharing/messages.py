@@ -91,6 +91,11 @@ class ParameterDefinition(_Message, frozen=True, kw_only=True):
     default: Annotated[Any, Meta(description="Value when the parameter is not given.")] = UNSET
     schema: Annotated[dict[str, Any], Meta(description="JSON Schema of a complex parameter.")] | UnsetType = UNSET
 
+    @property
+    def has_default(self) -> bool:
+        """Whether it has a default value, which may be null."""
+        return self.default is not UNSET
+
 
 _RequestType = Annotated[str, Meta(description="Media type of the request; application/json when absent.")]
 _OF_EXECUTION: Final = "{execution_id} is replaced by the execution's id."

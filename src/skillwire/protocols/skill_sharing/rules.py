@@ -119,7 +119,7 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
         names.add(parameter.name)
         dangers = list(find_unsafe_keywords(parameter.schema or {}, f"{path}/schema"))
         yield from dangers
-        if not dangers and parameter.default is not UNSET:
+        if not dangers and parameter.has_default:
             yield from judge_default(parameter, path)
     yield from find_unsafe_keywords(descriptor.output.schema or {}, "/output/schema")
 

@@ -23,7 +23,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET, inspect
+from msgspec import inspect
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
@@ -355,7 +355,7 @@ def inputs_schema(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
         properties[one.name] = own = input_schema(one)
         if one.description:
             own.setdefault("description", one.description)
-        if one.default is not UNSET:
+        if one.has_default:
             own["default"] = one.default
         elif one.required:
             required.append(one.name)

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from skillwire.errors import NotFoundError, SourceLocation
+from skillwire.folder.files import find_folders
+from skillwire.folder.load import load_folder
 from skillwire.model.install import LockedSkill
 from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.resolver.context import ResolveContext
@@ -38,8 +40,6 @@ def load_local(locked: LockedSkill, root: Path) -> SkillRef:
 
 
 def _load_all(path: Path, root: Path) -> list[SkillRef]:
-    from skillwire.folder.files import find_folders  # noqa: PLC0415  # most references are not folders
-
     folders = find_folders(path)
     if (path / ".git").exists() and folders != [path]:
         hidden = chain.from_iterable(find_folders(path / name) for name, _ in SKILL_FOLDERS if name.startswith("."))
@@ -57,8 +57,6 @@ def _load_all(path: Path, root: Path) -> list[SkillRef]:
 
 
 def _load(folder: Path, root: Path) -> SkillRef:
-    from skillwire.folder.load import load_folder  # noqa: PLC0415  # most references are not folders
-
     loaded = load_folder(folder, level="lenient")
     # Relative, so that a project keeps working when it is moved or cloned together with its folders.
     relative = os.path.relpath(folder.resolve(), root.resolve()).replace(os.sep, "/")

@@ -894,7 +894,8 @@ CODES: dict[str, CodeInfo] = {
         "is valid until it expires.",
         retryable=True, exit_code=5),
     "DISC_006": CodeInfo("A skill on the network is unavailable",
-        "It is UNHEALTHY, OFFLINE or under maintenance, or its endpoint does not respond.",
+        "It is UNHEALTHY, OFFLINE or under maintenance, its endpoint does not respond, or only other agents "
+        "mention it.",
         "Use another skill with the same capability: skillwire find CAPABILITY --lan.", retryable=True, exit_code=5),
     "DISC_007": CodeInfo("No agent on the network provides the scene",
         "No registered skill is in the scene, or none has all the requested capabilities.",

@@ -46,7 +46,7 @@ from skillwire.resolver.sources.lan import (
     no_answer,
     not_joined,
     ref_of,
-    unverified,
+    unusable,
 )
 from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
 
@@ -383,7 +383,7 @@ class LanFlows:
         ``lan``.
         """
         if not skill.is_verified and not self.uses_unverified(use_unverified):
-            raise unverified(skill)
+            raise unusable(skill)
         url = http_url(skill)
         yield from work(partial(self._access.allow_lan_server, url, with_credential=skill.is_verified))
         found = yield from read_origin(parse_source(url), self._context._replace(refresh=True))

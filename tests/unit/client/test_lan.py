@@ -181,6 +181,23 @@ class TestNobody:
         assert network.call().output == {"from": 1}
         assert network.failing(use_unverified=False).code == "DISC_004"
 
+    def test_one_that_only_others_mention_is_no_refusal_and_the_next_source_is_asked(self, network):
+        network.serves(FIRST, done(1))
+        assert network.call().output == {"from": 1}
+        network.agent.skills = [FIRST._replace(agent_id="", is_verified=False, status="UNKNOWN")]  # it crashed
+        network.client = network.open()
+        error = network.failing()
+        assert (error.code, error.exit_code) == ("DISC_006", 5)
+        assert "only other agents mention forecast, and its own agent does not answer" in error.message
+        assert [(rung.name, rung.outcome) for rung in network.client.rungs] == [
+            ("lan", "failed"),
+            ("dht", "off"),
+            ("skillCenter", "off"),
+            ("cache", "found"),
+        ]
+        assert network.called == ["192.168.1.1"]
+        assert network.call(use_unverified=True).output == {"from": 1}
+
     def test_when_all_fail_every_reason_is_told(self, network):
         network.serves(FIRST, lost())
         network.serves(SECOND._replace(is_verified=False), done(2))

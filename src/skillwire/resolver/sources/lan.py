@@ -224,7 +224,7 @@ class Providers:
                 error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
                 self.passed.append(SkippedProvider(ref, error))
             elif skill is not None and not (skill.is_verified or self._use_unverified):
-                self.passed.append(SkippedProvider(ref, unverified(skill)))
+                self.passed.append(SkippedProvider(ref, unusable(skill)))
             else:
                 self._waiting.append(ref)
 
@@ -299,10 +299,12 @@ def not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSe
     return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
 
 
-def unverified(skill: LanSkill) -> TrustError:
-    """Return the refusal to use a skill without a certified key."""
-    provider = f"{skill.agent_id}, which offers {skill.skill_id}," if skill.agent_id else f"{skill.skill_id}"
-    message = f"{provider} has no certified key"
+def unusable(skill: LanSkill) -> SkillwireError:
+    """Return why a skill that is not verified is not used: its key is not certified, or no agent offers it."""
+    if not skill.agent_id:
+        message = f"only other agents mention {skill.skill_id}, and its own agent does not answer"
+        return FetchError("DISC_006", message, place=SourceLocation(http_url(skill)), fix=_UNHEARD_FIX)
+    message = f"{skill.agent_id}, which offers {skill.skill_id}, has no certified key"
     return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_UNVERIFIED_FIX)
 
 

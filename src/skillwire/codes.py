@@ -302,9 +302,10 @@ CODES: dict[str, CodeInfo] = {
     "ALLOW_ENTRY": CodeInfo("An entry of the allow list is invalid",
         "An entry is a network (10.0.0.0/8), an address, a host, *.host, or an origin (https://host:8443).",
         "Write the entry in one of these forms.", exit_code=2),
-    "ADDRESS_REFUSED": CodeInfo("The address is not on the public internet, and you did not name it",
-        "A document, redirect or DNS answer from outside leads into this machine or its network.",
-        "If you trust the address, name the host yourself, or add it to the setting allow.", exit_code=4),
+    "ADDRESS_REFUSED": CodeInfo("The address is not on the public internet, and not open",
+        "An address of this machine or its network opens when you name it, any other one through the setting allow.",
+        'If you trust it, name the host, or put it in your own skillwire.toml, such as allow = ["192.0.2.2"], or in '
+        "SKILLWIRE_ALLOW.", exit_code=4),
     "PLAIN_HTTP_REFUSED": CodeInfo("Plain http is not allowed on the public internet",
         "Anyone on the network path can read and change plain http.",
         "Use https. Plain http works with local hosts that you name.", exit_code=4),

@@ -33,10 +33,12 @@ from skillwire.cli.output import (
     terminal_columns,
     warning,
 )
-from skillwire.errors import NotFoundError, SourceLocation, UsageError
+from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError
 from skillwire.folder.load import refused_folder
 from skillwire.model.lan import host_and_port
+from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
+from skillwire.trust.address import AddressPolicy
 from skillwire.trust.words import words_of
 
 if TYPE_CHECKING:
@@ -138,8 +140,23 @@ def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bo
     output.note(dim("six words  "), bold(words), dim("  the other side shows the same"))
     if is_local:
         output.note(warning("for this machine only: "), "no other machine reaches it; name an address: --host")
-    else:
-        output.note(warning("open to the network: "), f"everyone who reaches {base} can read {name}; Ctrl-C stops")
+        return
+    if (refused := _refusal(base)) is not None:
+        output.note(warning("refused on the other side: "), refused)
+    output.note(warning("open to the network: "), f"everyone who reaches {base} can read {name}; Ctrl-C stops")
+
+
+def _refusal(base: str) -> str | None:
+    """Return why ``add`` refuses this address, which the line names, and what helps; None where it does not."""
+    url = parse_url(base)
+    try:
+        AddressPolicy().naming(url).check_url(url)
+    except TrustError as error:
+        helps = f"first set SKILLWIRE_ALLOW={url.host} there"
+        if error.code != "ADDRESS_REFUSED":
+            helps = "name an address of the local network: --host"
+        return f"{error.message}; {helps}"
+    return None
 
 
 async def _serve(

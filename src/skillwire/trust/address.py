@@ -165,8 +165,11 @@ _LOCAL_NAME: Final = re.compile(
 _TYPED_ADDRESS: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL})
 _LOCAL_HOST: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE})
 
+_ALLOW_FIX: Final = 'put allow = ["{0}"] in your own skillwire.toml, or set SKILLWIRE_ALLOW={0}.'
+_NAMING_FIX: Final = f"Naming it is not enough: if you trust it, {_ALLOW_FIX}"
 _FIXES: Final = {
-    AddressScope.METADATA: "Naming it is not enough: if you mean it, list its address in the setting allow.",
+    AddressScope.METADATA: _NAMING_FIX,
+    AddressScope.SPECIAL: _NAMING_FIX,
     AddressScope.NOWHERE: "Nothing opens it. For this machine write 127.0.0.1 or localhost.",
 }
 
@@ -253,11 +256,11 @@ class AddressPolicy:
             any(network.covers(number) for network in self._networks) or reach in self._opened(url, number)
         ):
             lead = "" if address == url.host else f"{url.host} leads to "
-            fix = _FIXES.get(reach)
+            fix = _FIXES[reach].format(address) if reach in _FIXES else None
             if fix is None and (error := self._other_port(url)) is not None:
                 raise error
             if fix is None and self._is_vouched(url) and not _is_address(url.host):
-                fix = f'If that is right, put allow = ["{url.host}"] in your settings.'
+                fix = f"If that is right, {_ALLOW_FIX.format(url.host)}"
             raise _refusal(url, f"{lead}{address}, {reach.value}", fix=fix, address=address)
 
     def check_proxy(self, proxy: Url, address: str) -> None:

@@ -132,6 +132,17 @@ def test_some_addresses_do_not_open_by_typing_them(host):
     assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"
 
 
+def test_the_fix_for_a_typed_address_that_stays_closed_opens_it():
+    url = parse_url("http://192.0.2.2:8000/notes")
+    with pytest.raises(TrustError) as refused:
+        AddressPolicy().naming(url).check_url(url)
+    found = refused.value.diagnostics()
+    assert "document, redirect" not in found.cause
+    assert 'allow = ["192.0.2.2"]' in found.fix
+    assert "SKILLWIRE_ALLOW=192.0.2.2" in found.fix
+    AddressPolicy(allow=("192.0.2.2",)).naming(url).check_url(url)
+
+
 @pytest.mark.parametrize("host", ["169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"])
 def test_a_metadata_service_opens_through_allow_alone(host):
     assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"

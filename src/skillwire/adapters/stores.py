@@ -32,16 +32,17 @@ from skillwire.adapters.sql.uploads import SqlAnnouncedFiles, SqlUploads
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import SourceLocation, StorageError, UsageError
-from skillwire.executions.grants import Grants
+from skillwire.executions.grants import Grants, needs_grant
 from skillwire.registry.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql.connection import Database as AnyDatabase
     from skillwire.adapters.sql.packages import LargeArtifacts
     from skillwire.model.execution import RunSettings
+    from skillwire.model.skill import Skill
     from skillwire.ports import Clock, UploadStore
 
 T = TypeVar("T")
@@ -232,6 +233,14 @@ class Stores:
     def grants(self) -> Grants:
         """Return what was granted."""
         return Grants(SqlGrants(self.database), time.time)
+
+    async def ungranted(self, skills: Iterable[Skill]) -> list[str]:
+        """Return the names of the skills that need a grant and have none."""
+        asking = [skill for skill in skills if needs_grant(skill)]
+        if not asking or not self.exists:  # asking must not create a database
+            return [skill.name for skill in asking]
+        grants = self.grants()
+        return [skill.name for skill in asking if not await grants.allows(skill)]
 
     @cached_property
     def ledger(self) -> SqlLedger:

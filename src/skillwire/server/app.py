@@ -42,7 +42,6 @@ from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores
 from skillwire.bridges.listings import check_bridges, static_files
-from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.model.url import check_base_url
@@ -422,7 +421,7 @@ def make_components(
         stores,
         served,
         authentication,
-        make_executors(settings, stores, served, functions, runs),
+        make_executors(settings, stores, served, runs, functions),
         downloads=downloads,
         base_url=base,
         access_log=access_log,
@@ -440,7 +439,7 @@ def make_components(
 
     def warn(skills: Iterable[Skill]) -> None:
         if runs.execute_skill or not is_local:
-            ungranted = none_ungranted if settings.grant_all else partial(ungranted_skills, stores)
+            ungranted = none_ungranted if settings.grant_all else stores.ungranted
             unset = (lambda names: _secrets(settings).find(names)[1]) if settings.concurrency else None
             wait_for(log_publish_warnings(skills, ungranted, unset))
 
@@ -466,7 +465,7 @@ def make_components(
         base_url=base,
         views=AccessViews(base),
         skills=SkillListCache(served),
-        ungranted=partial(ungranted_skills, stores),
+        ungranted=stores.ungranted,
         resign=stores.resign,
         count_servers=stores.count_servers if stores.is_shared else None,
         readiness=ReadinessCheck(
@@ -530,15 +529,6 @@ def open_executions(
     )
 
 
-async def ungranted_skills(stores: Stores, skills: Iterable[Skill]) -> list[str]:
-    """Return the names of the skills that need a grant and have none."""
-    asking = [skill for skill in skills if needs_grant(skill)]
-    if not asking or not stores.exists:  # asking must not create a database
-        return [skill.name for skill in asking]
-    grants = stores.grants()
-    return [skill.name for skill in asking if not await grants.allows(skill)]
-
-
 def _secrets(settings: ExecutionSettings) -> Secrets:
     return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
 
@@ -551,7 +541,7 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     blobs = FileBlobs(state_directory() / "blobs")
     stores = open_stores(store)
     wait_for(stores.prepare())
-    executors = make_executors(settings, stores, blobs, runs=configuration.runs)
+    executors = make_executors(settings, stores, blobs, configuration.runs)
     downloads = Downloads(stores.packages, blobs, stores.tokens, time.time)
     authentication = make_authentication(configuration, stores)
     return open_executions(configuration, stores, blobs, authentication, executors, downloads=downloads)
@@ -561,14 +551,14 @@ def make_executors(
     settings: ExecutionSettings,
     stores: Stores,
     blobs: BlobStore,
+    runs: RunSettings,
     functions: Sequence[PublishedFunction] = (),
-    runs: RunSettings | None = None,
 ) -> dict[ExecutorKind, Callable[[], Executor]]:
     """Return a maker for each kind of executor."""
     policy = AddressPolicy(allow=settings.allow)
 
     makers: dict[ExecutorKind, Callable[[], Executor]] = {
-        "python": lambda: _python_executor(blobs, _secrets(settings), policy, stores.run_blobs(runs or RunSettings())),
+        "python": lambda: _python_executor(blobs, _secrets(settings), policy, stores.run_blobs(runs)),
         "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
     }
     if functions:

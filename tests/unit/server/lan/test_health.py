@@ -23,7 +23,6 @@ from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, Failure, Outcome
 from skillwire.model.skill import Action, HealthCheck, Permissions
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.app import ungranted_skills
 from skillwire.server.lan.health import (
     BROKEN,
     FAILED,
@@ -572,7 +571,7 @@ def blocked_skill(tmp_path):
 
 
 def obstacles(unset=lambda _: [], sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
-    return RunBlockers(ExecutionSettings(**settings), partial(ungranted_skills, open_stores()), unset, sandbox, clock)
+    return RunBlockers(ExecutionSettings(**settings), open_stores().ungranted, unset, sandbox, clock)
 
 
 def broken():

@@ -9,6 +9,9 @@ with Client() as client:
     for skill, score in client.find("profile a table", origin)[:3]:
         print(f"{score:4.1f}  {skill.name}")
     report = client.add(f"{origin}/csv-profile", agents=["claude-code"], consent=True)
-    print("installed", report.installed[0].name, report.installed[0].version)
+    for skill in report.installed:
+        print("installed", skill.name, skill.version)
+    for name in report.unchanged:
+        print("unchanged", name)
     execution = client.call(f"{origin}/working-days", {"start": "2026-04-02", "days": 5})
     print("ends on", execution.check().output["end"])

@@ -21,9 +21,9 @@ needs_sandbox = pytest.mark.skipif(bool(sandbox_missing()), reason=str(sandbox_m
 
 
 def run(program, *arguments, home, **environment):
-    """Run a program in an empty folder to its end; return what it prints."""
+    """Run a program in its own folder to its end; return what it prints."""
     project = home / "project"
-    project.mkdir(parents=True)
+    project.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning:__main__", PROGRAMS / program, *arguments],
         cwd=project,
@@ -49,6 +49,8 @@ def test_find_install_call(origin, tmp_path):
     assert lines[0].endswith("csv-profile")
     assert lines[-2:] == ["installed csv-profile 1.0.0", "ends on 2026-04-09"]
     assert (tmp_path / "project/.claude/skills/csv-profile/SKILL.md").is_file()
+    again = run("find_install_call.py", origin, home=tmp_path).splitlines()
+    assert again[-2:] == ["unchanged csv-profile", "ends on 2026-04-09"]
 
 
 def test_publish_function(tmp_path):

@@ -71,7 +71,13 @@ def test_another_name_is_an_attribute_error():
 
 
 def test_the_simulations_are_names_of_one_module():
-    assert skillwire.testing.__all__ == ["FakeNetwork", "SimulatedPublisher", "VirtualClock"]
+    assert skillwire.testing.__all__ == [
+        "AsyncSimulatedPublisher",
+        "FakeNetwork",
+        "HttpResponse",
+        "SimulatedPublisher",
+        "VirtualClock",
+    ]
     for name in skillwire.testing.__all__:
         assert getattr(skillwire.testing, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'FakeNetwrok'"):

@@ -72,9 +72,13 @@ def tools(
     try:
         module = importlib.import_module(package)
     except ImportError:
-        fix = f"Install skillwire with the extra {framework}."
+        extra = f"skillwire[{framework}] @ git+URL"
+        fix = f"Install it where skillwire is: pip install '{extra}', or in a checkout pip install '.[{framework}]'."
         raise UsageError("USAGE", f"the framework {framework} is not installed", fix=fix) from None
-    client = client or Client()
+    client = Client() if client is None else client
+    if not isinstance(client, Client):
+        fix = "Give a skillwire.Client: the tools call it in threads, and an agent awaits them."
+        raise UsageError("USAGE", f"client= is of the type {type(client).__name__}", fix=fix)
     try:
         skills = {skill.name: skill for skill, _ in client.find("", origin)}
         if missing := [name for name in names if name not in skills]:

@@ -314,7 +314,8 @@ class InstallFlows:
         plan = yield from self.inspect(plan, consent=consent)
         plan, held = yield from self.hold_back(plan, accept)
         report = yield from self.apply(plan, consent=consent, overwrite=overwrite)
-        return report._replace(failed={**report.failed, **held})
+        current = (row.locked.name for row in comparisons if row.state == "current")
+        return report._replace(unchanged=(*report.unchanged, *current), failed={**report.failed, **held})
 
     def outdated(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
         """Return the comparisons that are not ``current``."""

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.settings import DiscoverySource
     from skillwire.resolver.sources.lan import Stage
-    from skillwire.testing.publisher import SimulatedPublisher
+    from skillwire.testing.publisher import AsyncSimulatedPublisher, SimulatedPublisher
 
 SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
-AsyncHttp: TypeAlias = "AsyncDriver"
+AsyncHttp: TypeAlias = "AsyncDriver | AsyncSimulatedPublisher"
 HttpT = TypeVar("HttpT", SyncHttp, AsyncHttp)
 RunnerT = TypeVar("RunnerT")
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class ClientSession(InstallFlows):
 
     def set_token(self, origin: str, token: str) -> None:
         """Send ``token`` with every request to ``origin``, and to no other."""
-        self.access.prefer(origin, bearer(token))
+        self.access.prefer(origin if "://" in origin else parse_source(origin).url, bearer(token))
 
     def _report(self, finding: Finding) -> None:
         """Report a finding; a folder that cannot be written once, whatever was to be kept in it."""
@@ -559,7 +559,7 @@ class ClientBase(Generic[RunnerT]):
         """Send ``token`` with every request to ``origin`` from now on, and to no other.
 
         Raises:
-            ValidationError: ``origin`` is not a URL such as ``https://example.com``.
+            UsageError, ValidationError: ``origin`` is no origin as :meth:`Client.show` takes it, such as ``example.com``.
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)

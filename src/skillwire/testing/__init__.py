@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skillwire.testing.fake_network import FakeNetwork, VirtualClock
-from skillwire.testing.publisher import SimulatedPublisher
+from skillwire.testing.publisher import AsyncSimulatedPublisher, SimulatedPublisher
+from skillwire.wire.exchange import HttpResponse
 
-__all__ = ["FakeNetwork", "SimulatedPublisher", "VirtualClock"]
+__all__ = ["AsyncSimulatedPublisher", "FakeNetwork", "HttpResponse", "SimulatedPublisher", "VirtualClock"]

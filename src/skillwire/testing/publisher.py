@@ -9,23 +9,49 @@ what changes between requests, such as the status of an execution:
 
     publisher.reply("POST", "https://example.com/invoke", accepted)
     publisher.reply("GET", "https://example.com/status/exec-1", running, FetchError(...), completed)
+
+``publish`` makes the documents of a callable skill, and answers its calls. Clients keep files as they always do: set
+``SKILLWIRE_HOME`` to a temporary folder.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from skillwire.errors import SkillwireError
+from skillwire.model.access import Access
+from skillwire.model.execution import ExecutionStatus
+from skillwire.protocols.skill_sharing.messages import (
+    PROTOCOL_VERSION,
+    AuthConfig,
+    AuthType,
+    CapabilityType,
+    InvocationEndpoint,
+    InvocationResponse,
+    Method,
+    OutputDefinition,
+    ParameterDefinition,
+    ProtocolVersion,
+    Provider,
+    SkillDescriptor,
+    SkillIndex,
+    SkillIndexEntry,
+    Timestamps,
+)
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive
 
 T = TypeVar("T")
+_PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
+_TIME: Final = "2026-01-01T00:00:00Z"
 
 
-class SimulatedPublisher:
-    """Replaces :class:`skillwire.adapters.http.sync.SyncDriver`; ``requests`` has all requests in order."""
+class _Answers:
+    """The answers of a simulated publisher; ``requests`` has all requests in order."""
 
     def __init__(self) -> None:
         self.policy = AddressPolicy()
@@ -33,6 +59,49 @@ class SimulatedPublisher:
         self.requests: list[HttpRequest] = []
         self._answers: dict[str, HttpResponse | SkillwireError] = {}
         self._rows: dict[tuple[str, str], list[HttpResponse | SkillwireError]] = {}
+        self._entries: dict[str, list[SkillIndexEntry]] = {}
+
+    def publish(self, origin: str, name: str, output: Any, *, inputs: Mapping[str, str] | None = None) -> str:
+        """Publish a skill at ``origin`` (``https://example.com``) whose calls end with ``output``, a JSON value.
+
+        ``inputs`` has the JSON type of each required input by name. Returns the URL that calls are posted to, for
+        other outcomes by :meth:`reply`.
+        """
+        url, descriptor_url = f"{origin}/call/{name}", f"{origin}/descriptors/{name}.json"
+        head: dict[str, Any] = {
+            "id": f"{origin.partition('://')[2]}/{name}",
+            "name": name,
+            "version": "1.0.0",
+            "capability_type": CapabilityType.API,
+            "description": f"The simulated skill {name}.",
+            "access": Access.PUBLIC,
+        }
+        self._entries.setdefault(origin, []).append(SkillIndexEntry(descriptor_url=descriptor_url, **head))
+        index = SkillIndex(protocol=_PROTOCOL, provider=Provider(name=origin), skills=self._entries[origin])
+        descriptor = SkillDescriptor(
+            protocol=_PROTOCOL,
+            provider=Provider(name=origin),
+            endpoint=InvocationEndpoint(url=url, method=Method.POST),
+            inputs=[
+                ParameterDefinition(name=key, type=kind, description=key, required=True)
+                for key, kind in (inputs or {}).items()
+            ],
+            output=OutputDefinition(content_type="application/json"),
+            auth=AuthConfig(type=AuthType.NONE),
+            **head,
+        )
+        self.answer(f"{origin}/.well-known/skill-sharing", msgspec.json.encode(index))
+        self.answer(descriptor_url, msgspec.json.encode(descriptor))
+        response = InvocationResponse(
+            execution_id=f"exec-{name}",
+            status=ExecutionStatus.COMPLETED,
+            skill_id=head["id"],
+            output=output,
+            timestamps=Timestamps(created_at=_TIME, updated_at=_TIME, completed_at=_TIME),
+        )
+        fields = {"content-type": "application/json"}
+        self.reply("POST", url, HttpResponse(url, 200, fields, msgspec.json.encode(response)))
+        return url
 
     def answer(self, url: str, body: bytes, *, status: int = 200, **headers: str) -> None:
         """Answer requests for ``url`` with ``body``; ``cache_control="no-cache"`` becomes that header."""
@@ -52,8 +121,7 @@ class SimulatedPublisher:
         """Answer requests for ``url`` with 404 again."""
         del self._answers[url]
 
-    def send(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request; raise the error of :meth:`fail` or :meth:`reply`."""
+    def _answer(self, request: HttpRequest) -> HttpResponse:
         outcome = self._ask(request)
         if isinstance(outcome, SkillwireError):
             raise outcome
@@ -67,6 +135,14 @@ class SimulatedPublisher:
         if isinstance(found, HttpResponse) and request.headers.get("If-None-Match") == found.headers["etag"]:
             return HttpResponse(request.url, 304, found.headers, b"")
         return found or HttpResponse(request.url, 404, {}, b"")
+
+
+class SimulatedPublisher(_Answers):
+    """Replaces :class:`skillwire.adapters.http.sync.SyncDriver` as the ``driver`` of a ``Client``."""
+
+    def send(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request; raise the error of :meth:`fail` or :meth:`reply`."""
+        return self._answer(request)
 
     def run(self, flow: Flow[T]) -> T:
         """Run ``flow`` to its end and return its result, without waiting."""
@@ -103,4 +179,38 @@ class SimulatedPublisher:
         return step.call() if isinstance(step, Work) else None
 
     def close(self) -> None:
+        """Do nothing."""
+
+
+class AsyncSimulatedPublisher(_Answers):
+    """Replaces :class:`skillwire.adapters.http.asynchronous.AsyncDriver` as the ``driver`` of an ``AsyncClient``."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request; raise the error of :meth:`fail` or :meth:`reply`."""
+        return self._answer(request)
+
+    async def run_all(
+        self,
+        flows: Iterable[Flow[T]],
+        *,
+        run: Callable[[Flow[T]], Awaitable[T]],
+        on_done: Callable[[], object] = lambda: None,
+        is_enough: Callable[[T], bool] = lambda _: False,
+        delays: Sequence[float] = (),  # noqa: ARG002  # the form of drivers
+    ) -> list[T | SkillwireError]:
+        """Run ``flows``, one after the other; return their results or errors, in order."""
+        waiting = list(flows)
+        results: list[Any] = [None] * len(waiting)
+        for number, flow in enumerate(waiting):
+            try:
+                results[number] = result = await run(flow)
+            except SkillwireError as error:
+                results[number] = error
+            else:
+                if is_enough(result):
+                    break
+            on_done()
+        return results
+
+    async def close(self) -> None:
         """Do nothing."""

@@ -26,6 +26,16 @@ def refused(origin="https://skills.example.com", framework="openai-agents", **op
     return caught.value.code, fix
 
 
+def test_a_client_to_be_awaited_is_refused(place):
+    fix = refused(client=skillwire.AsyncClient(place.client.root))
+    assert fix == ("USAGE", "Give a skillwire.Client: the tools call it in threads, and an agent awaits them.")
+
+
+def test_the_command_installs_a_missing_framework(monkeypatch):
+    monkeypatch.setitem(sys.modules, "agents", None)
+    assert refused()[1].endswith("or in a checkout pip install '.[openai-agents]'.")
+
+
 def test_errors_name_arguments(place):
     assert refused(framework="autogen", client=place.client)[1].startswith("Give framework= one of langchain, ")
     place.list("forecast", "advice")

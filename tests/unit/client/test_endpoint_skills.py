@@ -185,7 +185,7 @@ class TestLooking:
 class TestCredentials:
     def test_a_token_goes_to_the_origin_of_the_endpoint_alone(self, opened):
         client = opened(describe_skill=lambda _: http(b"", 307, location="https://other.example/rpc"))
-        client.set_token(ORIGIN, "secret")
+        client.set_token("skills.example.com", "secret")  # as show takes it
         error = failing(client.show, REFERENCE)
         assert (type(error), error.code) == (TrustError, "REDIRECT_REFUSED")
         assert [request.url for request in client.driver.requests] == [ENDPOINT]

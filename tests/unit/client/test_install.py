@@ -744,6 +744,12 @@ class TestLater:
         assert (two.root / ".claude/skills/one/SKILL.md").read_bytes() == skill_md("one", "New.\n")
         assert two._session.folder.read_lock().skills["one"].version == "1.1.0"
 
+    def test_the_report_of_an_update_names_what_is_unchanged(self, two, site):
+        site.put("one", skill_md("one", "New.\n"), version="1.1.0")
+        report = two.update()
+        assert (report.updated, report.unchanged) == (("one",), ("two",))
+        assert two.update().unchanged == ("one", "two")
+
     def test_a_skill_that_is_gone_is_said_and_kept(self, two, site):
         del site.entries["one"]
         site.index()

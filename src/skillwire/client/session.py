@@ -559,7 +559,7 @@ class ClientBase(Generic[RunnerT]):
         """Send ``token`` with every request to ``origin`` from now on, and to no other.
 
         Raises:
-            UsageError, ValidationError: ``origin`` is no origin as :meth:`Client.show` takes it, such as ``example.com``.
+            UsageError, ValidationError: ``origin`` is no origin as :meth:`Client.show` takes it.
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)

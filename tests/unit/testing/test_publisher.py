@@ -51,7 +51,9 @@ async def test_the_asynchronous_client_has_its_own_form(tmp_path):
     publisher.fail("https://example.org/.well-known/skill-sharing", FetchError("CONNECTION_LOST", "it broke"))
     async with AsyncClient(tmp_path) as client:
         client.driver = publisher
-        assert [skill.name for skill, _ in await client.find("", [ORIGIN, "https://example.org"])] == ["example.net/forecast"]
+        assert [skill.name for skill, _ in await client.find("", [ORIGIN, "https://example.org"])] == [
+            "example.net/forecast"
+        ]
         execution = await client.call("example.net/forecast", {"city": "Bern"})
         assert execution.check().output == {"high": 31}
         [tool] = await client.index(ORIGIN)

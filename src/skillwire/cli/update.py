@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
 
 
+_WITHDRAWN: Final = frozenset({"YANKED", "QUARANTINED"})
 _LINES: Final = 40  # changed lines of a skill that are shown before a question
 _LISTED: Final = 5  # more skills than this that cannot be compared for one reason are counted, not named
 
@@ -108,14 +109,15 @@ def _print_comparisons(
         if row.state != "unreachable":
             asks = ", ".join(KINDS[kind] for kind in (more or {}).get(row.locked.name, {}))
             asks = f"; asks for more: {asks}" if asks else ""
-            output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)), warning(asks))
+            code = row.error.code if row.error else ""
+            mark = failure(code.lower()) if code in _WITHDRAWN else marks[row.state]
+            output.line(bold(row.locked.name), "  ", mark, "  ", dim(_detail(row)), warning(asks))
 
 
 def _detail(row: UpdateComparison) -> str:
     if row.error is not None:
         instead = f"; there is {row.latest.version}" if row.latest else ""
-        is_withdrawn = row.error.code in {"YANKED", "QUARANTINED"}
-        return f"{row.error.code.lower()}: {row.error.message}{instead}" if is_withdrawn else str(row.error)
+        return row.error.message + instead if row.error.code in _WITHDRAWN else str(row.error)
     if row.latest is None:
         return f"{row.locked.origin} no longer lists it"
     if row.state == "unverifiable":

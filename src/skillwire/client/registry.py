@@ -147,6 +147,13 @@ class RegistryFlows:
         if secrets and not allow_secrets:
             message = f"{secrets[0].message}{f' (and {len(secrets) - 1} more)' if len(secrets) > 1 else ''}"
             raise TrustError("SECRET_PUBLISHED", message, place=secrets[0].place)
+        stated = prepared.folder.manifest.version or prepared.folder.skill_md.metadata.get("version", version)
+        if version and stated != version:
+            message = (
+                f"published as {version}, but its files say {neutralise(stated)[:_TEXT]}, and so does each installation"
+            )
+            fix, place = CODES["VERSION_DIFFERS"].fix, SourceLocation(str(folder))
+            self._context.report(Finding("VERSION_DIFFERS", "warning", message, place, fix))
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
             wanted = str((yield from self.whoami()).get("account", ""))

@@ -96,7 +96,7 @@ RULES: Final[dict[str, Rule]] = {
         "Write a version under metadata in SKILL.md, or in skill.toml."),
     "VERSION_FORM": Rule("The version is not of Semantic Versioning", "warning", None,
         "Filters such as >=1.2 compare three numbers; the skill is published as 0.1.0.",
-        "Write it as 1.0.0, in quotes."),
+        'Write three numbers in quotes: version: "1.0.0".'),
     # --- skill.toml and descriptor.json ------------------------------------------------------------------
     "MANIFEST_UNKNOWN": Rule("skill.toml has an unknown field", "error", "warning",
         "A misspelt field is silently ignored.",

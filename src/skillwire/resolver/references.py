@@ -35,13 +35,13 @@ from skillwire.errors import UsageError, ValidationError
 from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_dotted_name, is_skill_name
-from skillwire.model.url import Url, is_ipv4, parse_url
+from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing import REGISTRY as SHARING_REGISTRY
 from skillwire.protocols.skill_sharing import WELL_KNOWN as SHARING_WELL_KNOWN
 from skillwire.resolver.git_references import GitPlace, read_git_place
 from skillwire.resolver.sources import BUILT_IN, FOLDER, GIT, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
-from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
+from skillwire.trust.address import scheme_of
 
 #: The path of an endpoint ends with it, unless its owner chose otherwise. Spec: specs §4.
 _RPC: Final = "rpc"
@@ -207,20 +207,21 @@ def _shortest(url: str) -> str:
 
 
 def _with_scheme(text: str) -> Url:
-    """Read an address without a scheme: http for this machine and the LAN, else https."""
-    url = _url(f"https://{text}")
-    is_near = is_localhost(url.host)
-    if ":" in url.host or is_ipv4(url.host):
-        near = {AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL}
-        is_near = is_near or classify(read_address(url.host)) in near
-    return _url(f"http://{text}") if is_near else url
+    try:
+        return parse_url(f"{scheme_of(text)}://{text}")
+    except ValidationError as error:
+        raise _unreadable(error) from error
 
 
 def _url(text: str) -> Url:
     try:
         return parse_url(text)
     except ValidationError as error:
-        raise UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix) from error
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: ValidationError) -> UsageError:
+    return UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix)
 
 
 def _web_reference(text: str, url: Url) -> Reference:

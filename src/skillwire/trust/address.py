@@ -189,6 +189,12 @@ def is_local_host(host: str) -> bool:
     return classify(read_address(host)) in _TYPED_ADDRESS if _is_address(host) else is_local_name(host)
 
 
+def scheme_of(text: str) -> str:
+    """Return the scheme of an address that is typed without one: http for this machine and the LAN, else https."""
+    host = parse_url(f"https://{text}").host
+    return "http" if is_localhost(host) or (_is_address(host) and is_local_host(host)) else "https"
+
+
 class AddressPolicy:
     """Where connections may lead. Raises UsageError (``ALLOW_ENTRY``) for an invalid entry of ``allow``.
 

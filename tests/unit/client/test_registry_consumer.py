@@ -282,6 +282,16 @@ async def test_a_registry_that_needs_an_account_names_the_login_for_registries(c
     assert f"un skillwire auth login --registry {ORIGIN}" in refused.value.diagnostics().fix
 
 
+@pytest.mark.parametrize(("stated", "is_reported"), [("1.2.0", True), ("1.3.0", False)])
+async def test_another_version_than_that_of_the_files_is_reported(consumer, tmp_path, stated, is_reported):
+    consumer.client = consumer.open()
+    consumer.client.set_token(ORIGIN, consumer.site.tokens["acme"])
+    folder = write_skill(tmp_path, "minutes", version=stated)
+    made = await consumer.client.registry(ORIGIN).publish(folder, version="1.3.0")
+    assert made.version == "1.3.0"
+    assert consumer.codes() == ["VERSION_DIFFERS"] * is_reported
+
+
 class TestUpdates:
     @pytest.mark.parametrize(
         ("wanted", "before", "after"),

@@ -11,6 +11,11 @@ def skill(head):
     return f"---\n{head}metadata:\n  version: '1.0.0'\n---\n# B\n"
 
 
+def column(behind):
+    """Return the column of a value behind ``license:``; that of the key where the value is on another line."""
+    return 1 if "\n" in behind else 9 + len(behind) - len(behind.lstrip())
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -21,7 +26,7 @@ def skill(head):
 def test_a_value_that_some_reader_gives_another_type(found, value):
     for behind in (f" {value}", f"   {value}  ", f" {value} # comment", f"\n  {value}", f"\n\n  # why\n  {value}"):
         text = skill(f"name: demo\ndescription: d\nlicense:{behind}\n")
-        assert found(**{"SKILL.md": text}) == ["warning FRONTMATTER_TYPED SKILL.md:4:1"], behind
+        assert found(**{"SKILL.md": text}) == [f"warning FRONTMATTER_TYPED SKILL.md:4:{column(behind)}"], behind
         assert found("lenient", **{"SKILL.md": text}) == []
     for quoted in (f"'{value}'", f'"{value}"', f"|\n  {value}", f"a {value}"):
         assert found(**{"SKILL.md": skill(f"name: demo\ndescription: d\nlicense: {quoted}\n")}) == [], quoted
@@ -29,7 +34,7 @@ def test_a_value_that_some_reader_gives_another_type(found, value):
 
 def test_a_name_and_a_value_of_metadata(found):
     text = "---\nname: 404\ndescription: d\nmetadata:\n  version: '1.0.0'\n  built: 2026-01-31\n---\n# B\n"
-    expected = ["warning FRONTMATTER_TYPED SKILL.md:2:1", "warning FRONTMATTER_TYPED SKILL.md:6:3"]
+    expected = ["warning FRONTMATTER_TYPED SKILL.md:2:7", "warning FRONTMATTER_TYPED SKILL.md:6:10"]
     assert sorted(found("strict", "404", **{"SKILL.md": text})) == expected
 
 
@@ -141,7 +146,7 @@ def test_a_good_skill_has_no_findings(found):
         (md("", "x" * 19_999), [], []),
         (md("", "x" * 20_000), ["warning BODY_TOKENS SKILL.md:7"], []),
         (md("", version=""), ["warning VERSION_MISSING SKILL.md:1"], []),
-        (md("", version="metadata:\n  version: '1.0'\n"), ["warning VERSION_FORM SKILL.md:5:3"], []),
+        (md("", version="metadata:\n  version: '1.0'\n"), ["warning VERSION_FORM SKILL.md:5:12"], []),
     ],
 )
 def test_rules(found, text, strict, lenient):

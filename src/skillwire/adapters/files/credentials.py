@@ -26,7 +26,7 @@ from skillwire.adapters.files.atomic import damaged, locked, read_state, write_a
 from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.url import Url, is_ipv4, parse_url
-from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
+from skillwire.trust.address import AddressScope, classify, is_localhost, read_address, scheme_of
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _stored_place(login: StoredLogin) -> str:
 
 
 def _token_origin(text: str) -> str:
-    return str(parse_url(text if "://" in text else f"https://{text}").origin)
+    return str(parse_url(text if "://" in text else f"{scheme_of(text)}://{text}").origin)
 
 
 def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:

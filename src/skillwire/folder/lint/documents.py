@@ -31,6 +31,7 @@ TYPED: Final = re.compile(
     r"|\d{4}-\d\d?-\d\d?(?:(?:[Tt]|\s+)\d\d?:\d\d:\d\d(?:\.\d*)?\s*(?:Z|[-+]\d\d?(?::?\d\d)?)?)?",
     re.IGNORECASE,
 )
+_VALUE: Final = re.compile(r"\s*:\s+(\"[^\"]*\"|'[^']*'|[^\s#|>](?:.*?[^\s])??)(?=\s+#|\s*$)")
 _COMMENT: Final = re.compile(r"\s#.*")
 #: A quoted value, or the mark of a block of lines, and the comment right after it.
 _MARKED: Final = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[|>][-+\d]{0,2})(#?)""", re.DOTALL)
@@ -53,10 +54,11 @@ def lint_yaml(skill_md: SkillMd, findings: Findings) -> None:
     values += [(("metadata", key), value) for key, value in (metadata if isinstance(metadata, dict) else {}).items()]
     for path, value in values:
         place = skill_md.place(*path)
+        of_value = _value_place(place)
         if path[-1] == "<<" or value in ("=", "<<"):
             findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", place)
         elif isinstance(value, str) and TYPED.fullmatch(value) and _is_plain(value, place, lines):
-            findings.add("FRONTMATTER_TYPED", f"{value} is not text to every reader of YAML", place)
+            findings.add("FRONTMATTER_TYPED", f"{value} is not text to every reader of YAML", of_value)
 
 
 def _lint_marked(skill_md: SkillMd, lines: list[str], findings: Findings) -> None:
@@ -88,6 +90,12 @@ def _is_plain(value: str, place: SourceLocation, lines: list[str]) -> bool:
         return False
     rest = (lines[offset].partition(":")[2], *lines[offset + 1 :])
     return next(filter(None, (_COMMENT.sub("", f" {line}").strip() for line in rest)), None) == value
+
+
+def _value_place(key: SourceLocation) -> SourceLocation:
+    """Return the location of the value of a key; that of the key where its line has no value."""
+    found = _VALUE.match(key.excerpt or "", (key.end_column or 1) - 1)
+    return key._replace(column=found.start(1) + 1, end_column=found.end(1) + 1) if found else key
 
 
 def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> SourceLocation:
@@ -124,7 +132,7 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
         version = skill_md.metadata.get("version")
         if version is not None and not is_version(version):
             message = f"{neutralise(version[:80])!r} is not a version such as 1.0.0"
-            findings.add("VERSION_FORM", message, skill_md.place("metadata", "version"))
+            findings.add("VERSION_FORM", message, _value_place(skill_md.place("metadata", "version")))
         elif version is None and content.manifest.version is None:
             findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
         _lint_body(skill_md, content, findings)

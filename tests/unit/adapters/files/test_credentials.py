@@ -10,6 +10,7 @@ from skillwire.adapters.files.credentials import CredentialStore, find_password,
 from skillwire.errors import ConflictError, DecodeError, StorageError, UsageError
 from skillwire.model.credential import Credential
 from skillwire.model.url import parse_url
+from skillwire.resolver.references import parse_reference
 
 
 @pytest.fixture
@@ -115,6 +116,21 @@ def test_netrc_stands_for_the_usual_https_origin_and_for_this_machine(netrc, url
 def test_a_token_of_the_environment_is_for_its_port_only(url):
     found = find_token(parse_url(url), {"SKILLWIRE_TOKENS": "https://example.com:8443=t"})
     assert found == ("Bearer t" if ":8443" in url else None)
+
+
+@pytest.mark.parametrize(
+    ("origin", "url"),
+    [
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/"),
+        ("localhost:8000", "http://localhost:8000/"),
+        ("192.168.1.5", "http://192.168.1.5/"),
+        ("example.com", "https://example.com/"),
+    ],
+)
+def test_an_origin_without_a_scheme_is_read_as_in_references(origin, url):
+    environment = {"SKILLWIRE_TOKENS": f"{origin}=t"}
+    assert find_token(parse_url(url), environment) == "Bearer t"
+    assert parse_reference(f"{origin}/notes").lookups[0].base + "/" == url
 
 
 def test_a_netrc_that_cannot_be_read_is_said(tmp_path):

@@ -1,0 +1,47 @@
+"""``publish`` and ``outdated``: what they print of several skills, and of a version that was withdrawn."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.support.publishing import write_skill
+
+from skillwire.cli import publish, update
+from skillwire.errors import TrustError, ValidationError
+from skillwire.resolver.plan import UpdateComparison
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Let the commands have this client."""
+
+    def use(**methods):
+        @contextmanager
+        def open_client(*_, **__):
+            yield SimpleNamespace(**methods)
+
+        for module in (publish, update):
+            monkeypatch.setattr(module, "open_client", open_client)
+
+    return use
+
+
+def test_a_batch_names_the_command_that_explains_its_errors(told, tmp_path, opened):
+    for name in ("one", "two"):
+        write_skill(tmp_path, name)
+    errors = [ValidationError("SKILL_INVALID", "broken"), TrustError("SECRET_PUBLISHED", "a key")]
+    opened(registry=lambda _: SimpleNamespace(publish_all=lambda *_, **__: errors))
+    shown = told("publish", tmp_path, status=1)
+    assert shown.err.count("error[") == 2
+    assert "skillwire explain SKILL_INVALID SECRET_PUBLISHED" in shown.err + shown.out
+
+
+def test_a_yanked_version_is_called_yanked(told, opened, monkeypatch):
+    locked: Any = SimpleNamespace(name="notes", version="1.3.0", digest="")
+    latest: Any = SimpleNamespace(version="1.2.0", digest="")
+    yanked = TrustError("YANKED", "notes 1.3.0: loses data")
+    row = UpdateComparison(locked, "changed", latest, yanked)
+    opened(compare=lambda: [row], plan_update=lambda _: None, inspect=lambda _: None)
+    monkeypatch.setattr(update, "reviews_of", lambda _: [])
+    assert told("outdated", status=1).out == "notes  yanked  notes 1.3.0: loses data; there is 1.2.0\n"

@@ -797,7 +797,8 @@ CODES: dict[str, CodeInfo] = {
         "Set profile and groupKeyFile in [discovery.trust] to the same values on all agents of a network.",
         exit_code=4),
     "LAN_REFUSED": CodeInfo("Another agent's registration was refused",
-        "One of its fields is malformed, its clock is wrong, or it did not answer the challenge with a P-256 key.",
+        "Its certificate is revoked, has expired or leads to another root, its clock is wrong, one of its fields is "
+        "malformed, or it did not answer the challenge with a P-256 key.",
         "Correct the registration of the agent shown.", exit_code=4),
     "LAN_TRUST": CodeInfo("The certificates for verifying agents cannot be used",
         "A file of roots, intermediates or revocations is missing or invalid, or our certificate is for another "
@@ -889,8 +890,8 @@ CODES: dict[str, CodeInfo] = {
         "clock is wrong.",
         "Check the key, the certificate and the clock of this machine, and try again.", retryable=True, exit_code=4),
     "DISC_004": CodeInfo("A skill's key is not trusted",
-        "Its key has no valid certificate chain to a configured root, or the skill is known only from other agents. "
-        "For a joined scene, its provider issues no key.",
+        "Its key has no valid certificate chain to a configured root, or was revoked, or only other agents announce "
+        "the scene that it provides. For a joined scene, its provider issues no key.",
         "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] "
         "roots. To use the skill without verification, pass --unverified.", exit_code=4),
     "DISC_005": CodeInfo("The network failed",

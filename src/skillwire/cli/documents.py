@@ -66,8 +66,9 @@ class LanSkillObject(TypedDict):
         Literal["HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"], "Health of the skill"
     ]
     trust: Annotated[
-        Literal["verified", "unverified", "not known"],
-        "Whether its key has a certificate chain to a configured root; not known for skills known from other agents",
+        Literal["verified", "unverified", "not known", "revoked"],
+        "Whether its key has a certificate chain to a configured root; not known for skills known from other agents; "
+        "revoked ones are never used",
     ]
     found_via: Annotated[Literal["multicast", "mdns", "dht", "cache"], "Source of the record"]
     freshness: Annotated[Freshness, "live, cached, or stale if a network problem is suspected"]

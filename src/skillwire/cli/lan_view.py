@@ -129,7 +129,8 @@ def status_text(skill: LanSkill) -> Styled:
 
 def trust_text(skill: LanSkill) -> Styled:
     """Return the trust of a skill as text."""
-    return {"verified": success, "unverified": warning, "not known": dim}[skill.trust](skill.trust)
+    styles = {"verified": success, "unverified": warning, "not known": dim, "revoked": failure}
+    return styles[skill.trust](skill.trust)
 
 
 def _flow(words: Sequence[str], columns: int) -> list[str]:

@@ -46,6 +46,7 @@ from skillwire.resolver.sources.lan import (
     no_answer,
     not_joined,
     ref_of,
+    revoked,
     unusable,
 )
 from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
@@ -297,7 +298,7 @@ class LanFlows:
         if not (heard or others):
             raise self._silence()
         if heard:
-            yield from self._note(partial(self.memory.put, heard))
+            yield from self._note(partial(self.memory.put, [skill for skill in heard if not skill.is_revoked]))
         found = answers(heard or others, query)
         if not found:  # no agent that answered announces them
             cached = yield from work(self.memory.skills)
@@ -382,6 +383,8 @@ class LanFlows:
         What the server publishes may differ from its announcement; the announced version and health are kept in
         ``lan``.
         """
+        if skill.is_revoked:
+            raise revoked(skill)
         if not skill.is_verified and not self.uses_unverified(use_unverified):
             raise unusable(skill)
         url = http_url(skill)

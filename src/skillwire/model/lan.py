@@ -15,9 +15,11 @@ _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
 USABLE_STATUSES: Final = frozenset(_RANKS)
 #: Whether a skill is certified: in texts, in JSON and on pages.
-Trust = Literal["verified", "unverified", "not known"]
+Trust = Literal["verified", "unverified", "not known", "revoked"]
 #: Whether a record was heard now.
 Freshness = Literal["live", "cached", "stale"]
+#: Why an agent is refused whose certificate an authority revoked.
+REVOKED: Final = "its key was revoked"
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
 
@@ -50,6 +52,7 @@ class LanSkill(NamedTuple):
             put it again.
         url: of its server, where a record of the DHT states it; ``host`` and ``port`` are those of the URL.
         digest: of its artifact, ``sha256:...``, where a record of the DHT states it.
+        is_revoked: whether the key of its agent was revoked, so that it is never used.
     """
 
     agent_id: str
@@ -67,6 +70,7 @@ class LanSkill(NamedTuple):
     is_stale: bool = False
     url: str = ""
     digest: str = ""
+    is_revoked: bool = False
 
     @property
     def source(self) -> str:
@@ -105,6 +109,8 @@ class LanSkill(NamedTuple):
     @property
     def trust(self) -> Trust:
         """Whether it is certified, in one word."""
+        if self.is_revoked:
+            return "revoked"
         if self.is_verified:
             return "verified"
         return "unverified" if self.is_trust_known else "not known"
@@ -117,12 +123,12 @@ class LanSkill(NamedTuple):
     @property
     def is_usable(self) -> bool:
         """Whether it may be called now."""
-        return self.status in USABLE_STATUSES
+        return self.status in USABLE_STATUSES and not self.is_revoked
 
     @property
     def call_order(self) -> tuple[int, bool, str, str, str]:
         """The sort key for calls: health, then certified first, then names."""
-        rank = _RANKS.get(self.status, len(_RANKS))
+        rank = _RANKS[self.status] if self.is_usable else len(_RANKS)
         return rank, not self.is_verified, self.skill_id, self.agent_id, self.endpoint
 
     def fits(self, capabilities: Iterable[str], scenes: Collection[str], types: Collection[str]) -> bool:

@@ -27,6 +27,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.lan import REVOKED
 from skillwire.trust.ecdsa import AGENT, COMMON_NAME_LENGTH, SKILL, EcdsaKey, key_of, self_signed
 from skillwire.trust.revocations import (
     SIGNED,
@@ -196,6 +197,25 @@ class Chain:
             return self._judge(x509.load_der_x509_certificate(certificate), now)
         except Exception:  # noqa: BLE001 - the library reads lazily, and raises a dozen kinds of errors; each is a no
             return None
+
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:
+        """Return why an agent's certificate is refused, ``REVOKED`` first. Trust: hostile; this never raises."""
+        try:
+            leaf = x509.load_der_x509_certificate(certificate)
+            key, agents = key_of(leaf), _names(leaf)[0]
+        except Exception:  # noqa: BLE001 - as above
+            key = None
+        if key is None:
+            return "it cannot be read, or its key is on another curve than P-256"
+        if self.revocations.is_key_revoked(key.digest):
+            return REVOKED
+        if not leaf.not_valid_before_utc <= (at := datetime.fromtimestamp(now, UTC)) <= leaf.not_valid_after_utc:
+            return "it has expired" if leaf.not_valid_after_utc < at else "it is not valid yet"
+        if self.revocations.is_withheld(agent_id):  # a new key has its name by a new certificate alone
+            return REVOKED
+        if agents and agent_id not in agents:
+            return "it names another agent"
+        return "it leads to no root that is trusted here"
 
     def _judge(self, leaf: x509.Certificate, now: float) -> VerifiedCertificate | None:
         key, until = key_of(leaf), leaf.not_valid_after_utc

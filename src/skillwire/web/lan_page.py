@@ -202,7 +202,7 @@ def status_text(skill: LanSkill) -> str:
 
 def look_of(skill: LanSkill) -> str:
     """Return the classes of a skill's health and trust."""
-    trust = {"verified": "", "unverified": " unverified", "not known": " unknown-trust"}[skill.trust]
+    trust = {"verified": "", "unverified": " unverified", "not known": " unknown-trust"}.get(skill.trust, "")
     return f"{skill.status.lower()}{trust}{' stale' if skill.is_stale else ''}"
 
 

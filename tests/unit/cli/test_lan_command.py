@@ -57,6 +57,9 @@ class FakeAgent:
     def key_digest_of(self, agent_id):
         return bytes(32) if agent_id == "kitchen-pi" else None
 
+    def is_revoked(self, agent_id):
+        return agent_id == "pantry-pi"
+
     async def listen(self):
         for one in self.changes:
             yield one
@@ -364,6 +367,8 @@ def test_a_key_is_trusted_after_its_six_words_were_compared(on, told):
     assert LanKeys().trusted() == {}
     told("trust", "kitchen-pi", "--forget", status=UsageError.exit_code)
     assert "error[DISC_001]" in told("trust", "nobody", status=FetchError.exit_code).err
+    revoked = told("trust", "pantry-pi", status=TrustError.exit_code).err
+    assert "error[DISC_004]: pantry-pi cannot be trusted: its key was revoked" in revoked
 
 
 def test_commands_that_run_at_once_keep_each_other_s_keys(on, told, monkeypatch):

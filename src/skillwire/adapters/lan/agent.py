@@ -46,7 +46,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.execution import Moment
-from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.lan import REVOKED, LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
     NodeEvent,
@@ -505,6 +505,10 @@ class LanAgent:
         found = (ring.judgement_of(agent_id, self._clock().wall) for ring in rings)
         return next((one.key.digest for one in found if one is not None), None)
 
+    def is_revoked(self, agent_id: str) -> bool:
+        """Return whether a certificate with an agent's name was revoked."""
+        return self._identity.authority.is_withheld(agent_id)
+
     def snapshot(self) -> LanSnapshot:
         """Return the network as it is known now."""
         view = self._view
@@ -541,12 +545,15 @@ class LanAgent:
 
     @property
     def warnings(self) -> tuple[SkillwireError, ...]:
-        """Why others are not heard: ``LAN_UNHEARD``, and ``DISC_005`` without a network."""
+        """Why others are not heard: ``LAN_UNHEARD``, ``LAN_REFUSED`` if revoked, and ``DISC_005`` without a network."""
         links = [] if self._links is None else self._links.open_links()
+        found = {(agent, at.host): None for one in links for (_, at), agent in one.node.mcp_agent.revoked.items()}
+        revoked = [TrustError("LAN_REFUSED", f"{agent} at {host} is refused: {REVOKED}") for agent, host in found]
+        warnings = *self._router.warnings, *revoked[:_NOTES]
         is_alone = bool(links) and not self.settings.interfaces
         if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):
-            return self._router.warnings
-        return (*self._router.warnings, no_network())
+            return warnings
+        return (*warnings, no_network())
 
     def _put(self, change: LanChange | None) -> None:
         for listener in self._listeners:

@@ -25,11 +25,13 @@ from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.model.skill import Finding
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.events import Discovered, Found, NodeEvent, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import Key
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
+    Endpoint,
     HealthStatus,
     Register,
     SceneAnswer,
@@ -39,7 +41,7 @@ from skillwire.protocols.skill_discovery.messages import (
 from skillwire.protocols.skill_discovery.scenes import MEMBERS
 from skillwire.protocols.skill_discovery.search import StopCondition, one_provider
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.resolver.sources.lan import unreachable_scene, unverified_scene
+from skillwire.resolver.sources.lan import revoked, unreachable_scene, unverified_scene
 
 _LOG: Final = logging.getLogger("skillwire.lan")
 #: Seconds beyond its patience that a query may take on a busy machine.
@@ -120,7 +122,8 @@ class Queries:
             if future.done() and not future.cancelled()
             for one in future.result().skills
         ]
-        found += _unregistered(answered, self._view.registrations(), self._clock().wall)
+        others = _unregistered(answered, self._view.registrations(), self._clock().wall)
+        found += [self._marked(one) for one in others]
         return tuple(sorted(found, key=lambda skill: skill.call_order))
 
     async def request_scene(
@@ -176,12 +179,15 @@ class Queries:
             enough = one_provider(self._settings.discovery, use_unverified=use_unverified, named=named)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
+        info, skill = answer.connection_info, answer.skill_info
+        if not providers:
+            told = LanSkill("", skill.skill_id, skill.version, "", info.host, info.port)
+            if (one := self._marked(told)).is_revoked:
+                raise revoked(one)
         if not providers and not use_unverified:
-            info = answer.connection_info
             refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
             endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
-            raise unverified_scene(scene, answer.skill_info.skill_id, endpoint, is_heard=bool(refused))
-        info, skill = answer.connection_info, answer.skill_info
+            raise unverified_scene(scene, skill.skill_id, endpoint, is_heard=bool(refused))
         host, port, facts = info.host, info.port, (skill.skill_id, skill.version, skill.capabilities)
         provider = await self._accepting(scene, providers)
         if provider is None and not await self.accepts(host, port):
@@ -259,6 +265,13 @@ class Queries:
         if providers:
             raise unreachable_scene(scene, [one.endpoint for one in providers])
         return None
+
+    def _marked(self, skill: LanSkill) -> LanSkill:
+        """Return a skill of an answer; one of an agent whose key was revoked names it."""
+        place = skill.skill_id, Endpoint(without_zone(skill.host), skill.port)
+        found = (link.node.mcp_agent.revoked.get(place) for link in self._open())
+        agent_id = next(filter(None, found), "")
+        return skill._replace(agent_id=agent_id, is_revoked=True) if agent_id else skill
 
     def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
         found = map(self._view.skill, keys)

@@ -35,6 +35,7 @@ class Standing(StrEnum):
     UNKNOWN_KEY = "unknown"  # signed by a key that this agent does not have
     UNVERIFIED = "unverified"  # a key that no authority certified
     CERTIFIED = "certified"
+    REVOKED = "revoked"  # its certificate, or one with its name
 
 
 class Key(Protocol):
@@ -104,6 +105,9 @@ class Authority(Protocol):
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, s since the epoch; None if refused. Trust: it never raises."""
 
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:
+        """Return why :meth:`judge` refuses a certificate: ``REVOKED`` or another reason. Trust: it never raises."""
+
 
 class GroupKey:
     """A secret of at least 16 bytes that all peers share: HMAC-SHA256 in hexadecimal. It certifies any agent."""
@@ -137,6 +141,10 @@ class GroupKey:
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
         """Return the judgement of every peer with the secret."""
         return Judgement(self, Standing.CERTIFIED, agents=frozenset({agent_id}))
+
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:  # noqa: ARG002 - same
+        """Return no reason: no peer with the secret is refused."""
+        return ""
 
 
 #: Agents that are looked at for one that makes room.
@@ -306,3 +314,7 @@ class ChainAuthority:
             return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=has_ended)
         names = found.agents, found.skills, found.hosts
         return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked, found.issuer)
+
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:
+        """Return why a certificate is refused. Trust: both are untrusted; it never raises."""
+        return self._chain.why_refused(agent_id, certificate, now)

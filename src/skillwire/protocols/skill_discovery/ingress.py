@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError, in_seconds
 from skillwire.model.execution import Moment
+from skillwire.model.lan import REVOKED
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import (
     ABOUT_BYTES,
@@ -400,7 +401,8 @@ class Ingress:
         if judgement is None or judgement.standing_of(message.agent_id) is None:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
                 self._stop_other_group(message.signature, data, source, now)
-            return self._release(pending, source, now, "certificate")
+            why = self._ring.authority.why_refused(message.agent_id, message.certificate, now.wall)
+            return self._release(pending, source, now, "certificate", why)
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop_forged(message.signature, data, source, now)
@@ -409,17 +411,22 @@ class Ingress:
         self._rates.extend(source.host, now.steady)
         return self._release(pending, source, now)
 
-    def _release(self, pending: Pending, source: Peer, now: Moment, refused: str = "") -> list[VerifiedMessage]:
+    def _release(
+        self, pending: Pending, source: Peer, now: Moment, refused: str = "", why: str = ""
+    ) -> list[VerifiedMessage]:
         """Return what waited for a proof; of a refused signer its challenges, and its registrations with the reason."""
         if refused:
             self.stopped[refused] += 1
+            outcome, text = _REFUSALS[refused]
+            refusal = outcome, f"{text}: {why}" if why else text
+            standing = Standing.REVOKED if why == REVOKED else Standing.UNKNOWN_KEY
         found = []
         for data in pending.held:
             if not refused or data.startswith(_QUESTION):
                 found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
             elif data.startswith(REGISTRATION):
                 message = decode(data, self._profile)
-                found.append(VerifiedMessage(message, data, source, is_released=True, refused=_REFUSALS[refused]))
+                found.append(VerifiedMessage(message, data, source, standing, is_released=True, refused=refusal))
         return found
 
     def refuse_unanswered(self, now: Moment) -> list[VerifiedMessage]:

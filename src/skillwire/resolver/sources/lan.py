@@ -26,7 +26,7 @@ from skillwire.errors import (
     in_seconds,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.lan import LanSkill, SceneResult, host_and_port
+from skillwire.model.lan import REVOKED, LanSkill, SceneResult, host_and_port
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.sources import Source
@@ -47,6 +47,10 @@ _UNVERIFIED_FIX: Final = (
     "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] roots. To "
     "use it all the same, if you trust everyone on this network, give --unverified, or use_unverified=True in a "
     "program."
+)
+_REVOKED_FIX: Final = (
+    "Use another provider. If its agent is to be trusted again, run skillwire key new --replace there, and have the "
+    "new key certified."
 )
 _CONFLICT_FIX: Final = (
     "Ask again in a moment: a version that was just published has a new record within seconds. If it stays, ask the "
@@ -220,7 +224,9 @@ class Providers:
             if (ref.name, ref.origin) in self._seen:
                 continue
             self._seen.add((ref.name, ref.origin))
-            if skill is not None and not skill.is_usable:
+            if skill is not None and skill.is_revoked:
+                self.passed.append(SkippedProvider(ref, revoked(skill)))
+            elif skill is not None and not skill.is_usable:
                 error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
                 self.passed.append(SkippedProvider(ref, error))
             elif skill is not None and not (skill.is_verified or self._use_unverified):
@@ -306,6 +312,12 @@ def unusable(skill: LanSkill) -> SkillwireError:
         return FetchError("DISC_006", message, place=SourceLocation(http_url(skill)), fix=_UNHEARD_FIX)
     message = f"{skill.agent_id}, which offers {skill.skill_id}, has no certified key"
     return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_UNVERIFIED_FIX)
+
+
+def revoked(skill: LanSkill) -> TrustError:
+    """Return the refusal to use a skill of an agent whose key was revoked."""
+    message = f"{skill.agent_id}, which offers {skill.skill_id}, is refused: {REVOKED}"
+    return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_REVOKED_FIX)
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:

@@ -322,8 +322,29 @@ def test_who_is_refused_is_told_why():
     world.offers(certified(start=-8), "192.168.1.7", "agent-007")
     world.offers(self_signed(AGENT, new_key(), NOW), EVIL)
     told = {host: {ack.message for ack in world.events(Acknowledged, host)} for host in ("192.168.1.7", EVIL)}
-    assert told["192.168.1.7"] == {"the certificate is refused"}
+    assert told["192.168.1.7"] == {"the certificate is refused: it has expired"}
     assert told[EVIL] <= {"another key has this name", "another key is certified"}
+
+
+@pytest.mark.spec("SDP-register-status")
+@pytest.mark.parametrize(
+    ("identity", "why"),
+    [
+        (revoked, "its key was revoked"),
+        (lambda _: certified(start=1, days=7), "it is not valid yet"),
+        (lambda _: center().issue(agents=["agent-009"]), "it names another agent"),
+        (
+            lambda _: Issuer("SkillCenter CA", Issuer("Root CA")).issue(agents=[AGENT]),
+            "it leads to no root that is trusted here",
+        ),
+        (lambda _: certified(key=ec.generate_private_key(ec.SECP384R1())), "it cannot be read, or its key is on"),
+    ],
+)
+def test_whose_certificate_is_refused_is_told_what_is_wrong_with_it(identity, why):
+    world = World()
+    world.offers(identity(world))
+    (told,) = {ack.message for ack in world.events(Acknowledged, A)}
+    assert told.startswith(f"the certificate is refused: {why}")
 
 
 def registers(world, data):

@@ -6,6 +6,7 @@ from tests.support.certificates import NOW, serial
 from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
+from skillwire.protocols.skill_discovery.events import Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
@@ -81,6 +82,19 @@ def test_nobody_has_a_name_that_was_taken_back_by_his_own_word(lan, world):
     lan.crash(A)
     assert join(lan, world, own("agent-002"), "agent-002", B) == {"skill-8": False}
     assert join(lan, world, world.identity("agent-001")) == {"skill-7": True, "skill-8": False}
+
+
+def test_who_was_revoked_is_named_by_the_skill_that_it_registers_until_it_has_another_certificate(lan, world):
+    identity = world.identity("agent-001")
+    learn(lan, world, world.revoke(identity))
+    assert join(lan, world, identity) == {}
+    revoked = lan.nodes[R].mcp_agent.revoked
+    assert [(skill, at.host, agent) for (skill, at), agent in revoked.items()] == [("skill-7", A, "agent-001")]
+    (refused,) = lan.events(Refused)
+    assert refused.reason == "the certificate is refused: its key was revoked"
+    lan.crash(A)
+    assert join(lan, world, world.identity("agent-001")) == {"skill-7": True}
+    assert revoked == {}
 
 
 @pytest.mark.spec("SDP-revoked-name")

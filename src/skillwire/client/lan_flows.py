@@ -384,7 +384,7 @@ class LanFlows:
         ``lan``.
         """
         if skill.is_revoked:
-            raise revoked(skill)
+            raise revoked(skill.agent_id, skill.skill_id, http_url(skill))
         if not skill.is_verified and not self.uses_unverified(use_unverified):
             raise unusable(skill)
         url = http_url(skill)

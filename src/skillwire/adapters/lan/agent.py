@@ -547,7 +547,7 @@ class LanAgent:
     def warnings(self) -> tuple[SkillwireError, ...]:
         """Why others are not heard: ``LAN_UNHEARD``, ``LAN_REFUSED`` if revoked, and ``DISC_005`` without a network."""
         links = [] if self._links is None else self._links.open_links()
-        found = {(agent, at.host): None for one in links for (_, at), agent in one.node.mcp_agent.revoked.items()}
+        found = {(agent, at.host): None for one in links for at, agent in one.node.ingress.revoked.items()}
         revoked = [TrustError("LAN_REFUSED", f"{agent} at {host} is refused: {REVOKED}") for agent, host in found]
         warnings = *self._router.warnings, *revoked[:_NOTES]
         is_alone = bool(links) and not self.settings.interfaces

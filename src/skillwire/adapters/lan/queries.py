@@ -31,7 +31,6 @@ from skillwire.protocols.skill_discovery.events import Discovered, Found, NodeEv
 from skillwire.protocols.skill_discovery.health import Key
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
-    Endpoint,
     HealthStatus,
     Register,
     SceneAnswer,
@@ -122,8 +121,7 @@ class Queries:
             if future.done() and not future.cancelled()
             for one in future.result().skills
         ]
-        others = _unregistered(answered, self._view.registrations(), self._clock().wall)
-        found += [self._marked(one) for one in others]
+        found += _unregistered(answered, self._view.registrations(), self._clock().wall)
         return tuple(sorted(found, key=lambda skill: skill.call_order))
 
     async def request_scene(
@@ -181,9 +179,9 @@ class Queries:
             providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
         info, skill = answer.connection_info, answer.skill_info
         if not providers:
-            told = LanSkill("", skill.skill_id, skill.version, "", info.host, info.port)
-            if (one := self._marked(told)).is_revoked:
-                raise revoked(one)
+            known = chain.from_iterable(link.node.ingress.revoked.items() for link in self._open())
+            if agent_id := next((agent_id for peer, agent_id in known if without_zone(peer.host) == info.host), ""):
+                raise revoked(agent_id, skill.skill_id, host_and_port(info.host, info.port))
         if not providers and not use_unverified:
             refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
             endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
@@ -266,13 +264,6 @@ class Queries:
             raise unreachable_scene(scene, [one.endpoint for one in providers])
         return None
 
-    def _marked(self, skill: LanSkill) -> LanSkill:
-        """Return a skill of an answer; one of an agent whose key was revoked names it."""
-        place = skill.skill_id, Endpoint(without_zone(skill.host), skill.port)
-        found = (link.node.mcp_agent.revoked.get(place) for link in self._open())
-        agent_id = next(filter(None, found), "")
-        return skill._replace(agent_id=agent_id, is_revoked=True) if agent_id else skill
-
     def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
         found = map(self._view.skill, keys)
         return (one for one in found if one is not None and one.found_via is not FoundVia.MDNS)
@@ -305,7 +296,7 @@ def _unregistered(
     """Return the skills of answers that are not listed here.
 
     An answer of a listed agent about its own skill is about the listed one, at another address. An IPv4 endpoint stands
-    for the same one by IPv6.
+    for the same one by IPv6. The skill of an agent whose key was revoked names it.
     """
 
     def same(link: str, one: Register | SkillRecord) -> tuple[str, str, int]:
@@ -326,6 +317,8 @@ def _unregistered(
             continue
         what = record.skill_id, record.plain_version, found.skill_type, link.reached(endpoint.host), endpoint.port
         status = HealthStatus.UNHEALTHY if record.is_stale else HealthStatus.UNKNOWN
-        facts = "", *what, record.capabilities, record.scenes, str(status)
-        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale))
+        is_own = endpoint.host == without_zone(found.source.host)
+        revoked = link.node.ingress.revoked.get(found.source, "") if is_own else ""
+        facts = revoked, *what, record.capabilities, record.scenes, str(status)
+        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale, is_revoked=bool(revoked)))
     return skills

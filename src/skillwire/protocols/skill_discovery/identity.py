@@ -35,7 +35,6 @@ class Standing(StrEnum):
     UNKNOWN_KEY = "unknown"  # signed by a key that this agent does not have
     UNVERIFIED = "unverified"  # a key that no authority certified
     CERTIFIED = "certified"
-    REVOKED = "revoked"  # its certificate, or one with its name
 
 
 class Key(Protocol):

@@ -290,6 +290,8 @@ class Ingress:
     ) -> None:
         self.events: list[NodeEvent] = []
         self.stopped: Counter[str] = Counter()
+        #: The agents whose keys were revoked, by the address at which each showed its certificate.
+        self.revoked: BoundedDict[Peer, str] = BoundedDict(limits.LAN_AGENTS)
         self.replay = replay
         self._outbox = outbox
         self._agent_id, self._profile = outbox.agent_id, outbox.profile
@@ -402,12 +404,15 @@ class Ingress:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
                 self._stop_other_group(message.signature, data, source, now)
             why = self._ring.authority.why_refused(message.agent_id, message.certificate, now.wall)
+            if why == REVOKED:
+                self.revoked.put(source, message.agent_id)
             return self._release(pending, source, now, "certificate", why)
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
             return self._stop_forged(message.signature, data, source, now)
         if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._release(pending, source, now, refused)
+        self.revoked.pop(source, None)
         self._rates.extend(source.host, now.steady)
         return self._release(pending, source, now)
 
@@ -419,14 +424,13 @@ class Ingress:
             self.stopped[refused] += 1
             outcome, text = _REFUSALS[refused]
             refusal = outcome, f"{text}: {why}" if why else text
-            standing = Standing.REVOKED if why == REVOKED else Standing.UNKNOWN_KEY
         found = []
         for data in pending.held:
             if not refused or data.startswith(_QUESTION):
                 found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
             elif data.startswith(REGISTRATION):
                 message = decode(data, self._profile)
-                found.append(VerifiedMessage(message, data, source, standing, is_released=True, refused=refusal))
+                found.append(VerifiedMessage(message, data, source, is_released=True, refused=refusal))
         return found
 
     def refuse_unanswered(self, now: Moment) -> list[VerifiedMessage]:

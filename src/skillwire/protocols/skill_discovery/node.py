@@ -30,7 +30,7 @@ from skillwire.protocols.skill_discovery.health import Change, Key
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import ChallengeResponder, Challenges, Ingress
-from skillwire.protocols.skill_discovery.limits import BoundedDict, RateLimits, ReplayGuard, ReportLimit
+from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
@@ -69,8 +69,6 @@ class McpAgent:
     ) -> None:
         self.registry = Registry(settings, knows_newcomers=answers)
         self.probe_requests: list[ProbeRequested] = []
-        #: The agents whose keys were revoked, by the skill and the endpoint that each registers nevertheless.
-        self.revoked: BoundedDict[tuple[str, m.Endpoint], str] = BoundedDict(limits.LAN_AGENTS)
         self._answers = answers
         self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}
         #: Whether the driver stores goodbyes before they are acknowledged.
@@ -87,9 +85,6 @@ class McpAgent:
         status, why = self._judge(received, message, now)
         if status in m.ACCEPTED:
             self._note_heard((message.agent_id, message.skill_id), received.source)
-            self.revoked.pop((message.skill_id, message.endpoint), None)
-        elif received.standing is Standing.REVOKED and message.endpoint.host == without_zone(received.source.host):
-            self.revoked.put((message.skill_id, message.endpoint), message.agent_id)
         text = f"{message.skill_id} {why}"
         if message.agent_id:
             self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)

@@ -225,7 +225,7 @@ class Providers:
                 continue
             self._seen.add((ref.name, ref.origin))
             if skill is not None and skill.is_revoked:
-                self.passed.append(SkippedProvider(ref, revoked(skill)))
+                self.passed.append(SkippedProvider(ref, revoked(skill.agent_id, ref.name, ref.origin)))
             elif skill is not None and not skill.is_usable:
                 error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
                 self.passed.append(SkippedProvider(ref, error))
@@ -314,10 +314,10 @@ def unusable(skill: LanSkill) -> SkillwireError:
     return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_UNVERIFIED_FIX)
 
 
-def revoked(skill: LanSkill) -> TrustError:
+def revoked(agent_id: str, skill_id: str, place: str) -> TrustError:
     """Return the refusal to use a skill of an agent whose key was revoked."""
-    message = f"{skill.agent_id}, which offers {skill.skill_id}, is refused: {REVOKED}"
-    return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_REVOKED_FIX)
+    message = f"{agent_id}, which offers {skill_id}, is refused: {REVOKED}"
+    return TrustError("DISC_004", message, place=SourceLocation(place), fix=_REVOKED_FIX)
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:

@@ -13,7 +13,7 @@ from skillwire.errors import FetchError, SourceLocation, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, members_of
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.events import SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import ConnectionInfo, Endpoint, GroupMember, SceneAnswer, SkillInfo
+from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMember, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 
@@ -34,8 +34,8 @@ class Link:
         self.name = name
         self.asked = asyncio.Event()
         memberships = SimpleNamespace(request=self._want, cancel=lambda _: None)
-        self.revoked: dict[tuple[str, Endpoint], str] = {}
-        self.node = SimpleNamespace(memberships=memberships, mcp_agent=SimpleNamespace(revoked=self.revoked))
+        self.revoked: dict[Peer, str] = {}
+        self.node = SimpleNamespace(memberships=memberships, ingress=SimpleNamespace(revoked=self.revoked))
 
     def _want(self, *_, **__):
         self.asked.set()
@@ -295,7 +295,7 @@ async def test_where_nobody_is_trusted_the_scene_is_refused(make, facts, why, pl
 async def test_a_scene_of_a_provider_whose_key_was_revoked_is_refused_whatever_the_user_says(make, use_unverified):
     questions, link = make(agent_id="agent-9", is_verified=False, scenes=())
     questions.discover = lambda *_: asyncio.sleep(0)
-    link.revoked["skill-a", Endpoint("192.0.2.66", 66)] = "agent-a"
+    link.revoked[Peer("192.0.2.66", 54321)] = "agent-a"
     with pytest.raises(TrustError, match="agent-a, which offers skill-a, is refused: its key was revoked") as caught:
         await joined(questions, link, use_unverified=use_unverified)
     assert caught.value.code == "DISC_004"

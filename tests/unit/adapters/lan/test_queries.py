@@ -41,7 +41,7 @@ def discover(answers, hints=(), registered=(), agent="", *, of=FACTS, revoked=()
             elif (":" in host) == name.endswith("6"):
                 registry.register(message, 0.0, is_verified=False, host=host)
         searches = SimpleNamespace(discover=lambda *_, **__: "request")
-        node = SimpleNamespace(searches=searches, mcp_agent=SimpleNamespace(revoked=dict(revoked)))
+        node = SimpleNamespace(searches=searches, ingress=SimpleNamespace(revoked=dict(revoked)))
         links.append(SimpleNamespace(name=name, node=node, reached=lambda host: host, act=lambda: None))
     links = SimpleNamespace(open_links=lambda found=links: found)
     questions.links = links
@@ -74,9 +74,9 @@ def test_stale_skills_of_answers_come_last_as_unhealthy_and_marked():
 
 
 def test_a_skill_of_an_agent_whose_key_was_revoked_names_it_and_is_never_used():
-    answers = {"eth0/4": [record("a", FOUR), record("b", FOUR)]}
+    answers = {"eth0/4": [record("a", FOUR), record("b", "192.0.2.2")]}
     of = attrgetter("skill_id", "agent_id", "trust", "is_usable")
-    assert discover(answers, of=of, revoked={("a", Endpoint(FOUR, 80)): "agent-a"}) == [
+    assert discover(answers, of=of, revoked={Peer(FOUR, 1): "agent-a"}) == [
         ("b", "", "not known", True),
         ("a", "agent-a", "revoked", False),
     ]

@@ -84,12 +84,12 @@ def test_nobody_has_a_name_that_was_taken_back_by_his_own_word(lan, world):
     assert join(lan, world, world.identity("agent-001")) == {"skill-7": True, "skill-8": False}
 
 
-def test_who_was_revoked_is_named_by_the_skill_that_it_registers_until_it_has_another_certificate(lan, world):
+def test_who_was_revoked_is_named_at_its_address_until_it_has_another_certificate(lan, world):
     identity = world.identity("agent-001")
     learn(lan, world, world.revoke(identity))
     assert join(lan, world, identity) == {}
-    revoked = lan.nodes[R].mcp_agent.revoked
-    assert [(skill, at.host, agent) for (skill, at), agent in revoked.items()] == [("skill-7", A, "agent-001")]
+    revoked = lan.nodes[R].ingress.revoked
+    assert [(at.host, agent) for at, agent in revoked.items()] == [(A, "agent-001")]
     (refused,) = lan.events(Refused)
     assert refused.reason == "the certificate is refused: its key was revoked"
     lan.crash(A)

@@ -159,9 +159,10 @@ CODES: dict[str, CodeInfo] = {
         "Its index has version 0.1.0, so downloads cannot be verified against a digest.",
         "Ask the publisher for a 0.2.0 index (skillwire build writes both).", exit_code=None),
     # --- decoding: Skill Sharing -------------------------------------------------------------------------
-    "VALIDATION_ERROR": CodeInfo("The document does not match the Skill Sharing schema",
-        "A field is missing, or its value has the wrong type or form.",
-        "Fix each violation at its JSON Pointer. skillwire validate lists them all."),
+    "VALIDATION_ERROR": CodeInfo("A document or the inputs of a call do not match their schema",
+        "A field or an input is missing, unknown, or its value has the wrong type or form.",
+        "Fix each violation at its JSON Pointer: of a document, skillwire validate lists them all; of a call, "
+        "skillwire show REF lists the inputs."),
     "VERSION_INCOMPATIBLE": CodeInfo("The document requires a newer major version of the protocol",
         "Its protocol.version has a greater MAJOR than this skillwire supports.",
         "Update skillwire, or ask the provider for a descriptor of the supported version. The skill was not invoked."),
@@ -485,9 +486,9 @@ CODES: dict[str, CodeInfo] = {
     "INVOCATION_TIMEOUT": CodeInfo("The execution took too long",
         "It did not end within its time limit.",
         "Try again with a longer limit, or ask the provider.", retryable=True, exit_code=5),
-    "ENDPOINT_UNREACHABLE": CodeInfo("The provider's endpoint could not be reached",
-        "The connection failed, or a gateway reported a failure.",
-        "Try again later.", retryable=True, exit_code=5),
+    "ENDPOINT_UNREACHABLE": CodeInfo("The provider's endpoint could not be reached, or does not run the skill now",
+        "The connection failed, a gateway reported a failure, or the operator has not granted that the skill runs.",
+        "Try again later; ask the provider if the message names a missing grant.", retryable=True, exit_code=5),
     # --- calling skills ----------------------------------------------------------------------------------
     "ENDPOINT_FOREIGN": CodeInfo("The skill's endpoint is at another origin, for which you have a credential",
         "The descriptor names an endpoint at an origin that you did not name.",

@@ -229,7 +229,8 @@ class RecentExecution(TypedDict):
 
 class ExecutionsListDocument(TypedDict):
     schema: Annotated[Literal["skillwire/executions-list/1"], "Recent calls from this machine, newest first"]
-    executions: Annotated[list[RecentExecution], "The executions"]
+    total: Annotated[int, "Number of all recent calls"]
+    executions: Annotated[list[RecentExecution], "The executions, at most --limit"]
 
 
 class TopExecution(TypedDict):

@@ -18,7 +18,14 @@ import click
 
 from skillwire.adapters.files.atomic import state_directory, write_atomically
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.cli.options import GroupWithDefaultList, open_client, open_progress, timeout_option, utc_time
+from skillwire.cli.options import (
+    GroupWithDefaultList,
+    count_others,
+    open_client,
+    open_progress,
+    timeout_option,
+    utc_time,
+)
 from skillwire.cli.output import bold, dim, failure, output_options, print_end, readable_json, success, warning
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
@@ -220,9 +227,13 @@ def command() -> None:
 
 
 @command.command(name="list")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of executions."
+)
 @output_options
-def list_(*, output: Output) -> None:
+def list_(*, output: Output, limit: int) -> None:
     """List recent calls from this machine, newest first, without asking the providers."""
+    calls = FileCalls(state_directory() / "calls.json").recent()
     rows: list[RecentExecution] = [
         {
             "execution_id": call.execution_id or "",
@@ -231,10 +242,11 @@ def list_(*, output: Output) -> None:
             "created_at": utc_time(call.created),
             "status_url": call.status_url,
         }
-        for call in FileCalls(state_directory() / "calls.json").recent()
+        for call in calls[:limit]
     ]
-    output.document({"schema": "skillwire/executions-list/1", "executions": rows})
+    output.document({"schema": "skillwire/executions-list/1", "total": len(calls), "executions": rows})
     output.table([bold(row["execution_id"]), row["skill_id"], dim(row["created_at"])] for row in rows)
+    count_others(output, len(calls), limit)
     if rows:
         output.hint("show one:", "skillwire executions show ID")
     else:

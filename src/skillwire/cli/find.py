@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -9,6 +10,7 @@ import click
 
 from skillwire.cli.lan_view import heard, lan_object, status_text, trust_text
 from skillwire.cli.options import (
+    count_others,
     network_options,
     open_client,
     open_progress,
@@ -95,7 +97,7 @@ def command(
         # An answer within its HTTP lifetime is as good as a new one, unless its source has failed since.
         has_failed = any(rung.name == CACHE and rung.outcome == "found" for rung in rungs)
         _print_hits(output, others, {"stale", "cached"} if has_failed else {"stale"})
-    _count_others(output, len(found), limit)
+    count_others(output, len(found), limit)
     if len(rungs) > 1 and rungs[0].outcome != "found":
         output.note(dim("tried "), ", ".join(str(rung) for rung in rungs if rung.attempts))
     if refs:
@@ -107,16 +109,14 @@ def command(
         output.hint("list all agents:", "skillwire lan")
     elif words:
         output.note(f"no skill matches {words!r}")
+        if not (progress.has_traffic or network["offline"]):
+            places = [part for origin in origins for part in ("--from", origin)]
+            output.hint("only the cache was asked:", shlex.join(["skillwire", "find", *query, *places, "--refresh"]))
     elif rungs and not any(rung.attempts for rung in rungs if rung.name != CACHE):
         why = "; ".join(f"{rung.name}: {rung.reason}" for rung in rungs if rung.reason)
         output.note(f"no source was asked ({why})")
     else:
         output.note("the origin publishes no skills")
-
-
-def _count_others(output: Output, number: int, limit: int) -> None:
-    if number > limit:
-        output.note(dim(f"{number - limit} more; see them with --limit {number}"))
 
 
 def _print_hits(output: Output, refs: Sequence[SkillRef], marked: set[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar
 
 import click
 
-from skillwire.cli.output import Output, folded, one_line
+from skillwire.cli.output import Output, dim, folded, one_line
 from skillwire.cli.progress import Progress, columns
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
@@ -162,6 +162,12 @@ def open_client(
     if token is not None:
         client.set_token(_one_origin(client, references), token)
     return client
+
+
+def count_others(output: Output, number: int, limit: int) -> None:
+    """Print how many rows of ``number`` the option ``--limit`` left out."""
+    if number > limit:
+        output.note(dim(f"{number - limit} more; see them with --limit {number}"))
 
 
 def open_progress(output: Output) -> Progress:

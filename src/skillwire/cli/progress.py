@@ -91,6 +91,11 @@ class Progress:
                 self._host = host
                 self._bytes += size
 
+    @property
+    def has_traffic(self) -> bool:
+        """Whether there was a request since this work began."""
+        return bool(self._host)
+
     def beside(self, print_value: Callable[[T], R]) -> Callable[[T], R]:
         """Return ``print_value``, which prints, wrapped so that it erases the progress line first."""
 

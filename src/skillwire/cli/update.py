@@ -191,8 +191,11 @@ def command(
             code = carry_out(
                 client, output, progress, plan, consent=yes, overwrite=overwrite, document=document, held=held
             )
+        changed = is_current and not lost and client.verify(*names)[1]
     if is_current and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
+        if changed:
+            output.hint("installed files differ from skills.lock:", "skillwire verify")
     _print_comparisons(output, lost)
     if code := max([code, *map(_exit_code, lost)]):
         raise click.exceptions.Exit(code)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.errors import NotFoundError, UsageError
+from skillwire.errors import NotFoundError, UsageError, did_you_mean
 from skillwire.model.execution import Grant
 from skillwire.model.skill import GRANTED, Action, Skill
 
@@ -66,7 +66,9 @@ class Grants:
             if (grant.digest.startswith(which) if is_digest else grant.skill == which)
         )
         if not found:
-            raise NotFoundError("GRANT_NOT_FOUND", f"nothing was granted of {ascii(which)[:80]}")
+            name = which.rstrip("/").rpartition("/")[2]  # of a folder, as it was granted by
+            fix = did_you_mean(name, {grant.skill for grant in await self._store.all()})
+            raise NotFoundError("GRANT_NOT_FOUND", f"nothing was granted of {ascii(which)[:80]}", fix=fix)
         return found
 
     async def take_back(self, which: str) -> tuple[Grant, ...]:

@@ -57,7 +57,8 @@ def convert_output(value: object, into: type[T], source: str) -> T:
         pointer = _printable("".join(f"/{step}" for step in steps))
         text = f"the output is not {_name(into)}: {f'{pointer}: ' if pointer else ''}{_printable(message)}"
         place = SourceLocation(f"{source}#{pointer}")
-        raise ValidationError("OUTPUT_DIFFERS", text, place=place, details={"path": pointer}) from None
+        fix = f"Correct {_name(into)}, or report the output to the provider if it is not as described."
+        raise ValidationError("OUTPUT_DIFFERS", text, place=place, details={"path": pointer}, fix=fix) from None
 
 
 def _validate(into: Any, value: object) -> Any:

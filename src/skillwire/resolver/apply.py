@@ -131,7 +131,7 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
     if ref.shared.access != "public" and not is_logged_in:
         message = f"{ref.name} is {ref.shared.access}, and you are not logged in there"
         login = f"Run skillwire auth login {parse_url(ref.origin).origin}."
-        return TrustError("NO_DIGEST", message, place=place, fix=login if is_knowledge else f"{login} Or: {called}")
+        return TrustError("AUTH_REQUIRED", message, place=SourceLocation(ref.origin), fix=login)
     asking = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
     return TrustError("NO_DIGEST", message, place=place, fix=asking if is_knowledge else called)
 

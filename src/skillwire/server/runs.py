@@ -79,15 +79,18 @@ if TYPE_CHECKING:
 _OPTIONS: Final = {"execute_skill": "--execute", "run_code": "--run-code"}
 
 
-def check_allowed(owner: str, openings: Mapping[str, AllowedCallers], what: str, *, is_local: bool = False) -> None:
+def check_allowed(
+    owner: str, openings: Mapping[str, AllowedCallers], what: str, *, is_local: bool = False, instead: str = ""
+) -> None:
     """Check that one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
 
+    ``instead`` is a sentence on another way, for a server that opens it to nobody.
     Raises TrustError (``PERMISSION_DENIED``, or ``AUTH_REQUIRED`` where authenticated callers may).
     """
     if not any(openings.values()):
         options = " or ".join(_OPTIONS[name] for name in openings)
         settings = " or ".join(f"{name} = true" for name in openings)
-        fix = f"The operator of the server: write {settings} below [rpc] in its configuration."
+        fix = f"The operator of the server: write {settings} below [rpc] in its configuration.{instead}"
         fix = f"Start this command with {options}." if is_local else fix
         raise TrustError("PERMISSION_DENIED", f"this server does not {what}", fix=fix)
     if True not in openings.values() and owner.startswith("address "):
@@ -300,7 +303,6 @@ class Runs:
         """
         self._check_capacity(owner)
         with self._service.places.occupy(owner):
-            self._check_executing(owner)
             skill = await asyncio.to_thread(skills.usable, params.name, params.version)
             run_id = await self._begin(owner, skill, params)
             return await result_of(self._service, await self._ended(run_id), f"{params.name} {skill.version}")
@@ -344,16 +346,14 @@ class Runs:
         if not self._service.places.has_capacity(owner):
             raise queue_full_error("as many wait for their runs as may, or as many of yours")
 
-    def _check_executing(self, owner: str) -> None:
-        openings = {"execute_skill": self._settings.execute_skill}
-        check_allowed(owner, openings, "execute skills", is_local=self._settings.is_local)
-
     async def check(self, owner: str, skill: Skill, *, is_call: bool) -> CallableSkill:
         """Return the callable skill; ``is_call`` if ``owner`` calls it now, and does not only ask.
 
         Raises TrustError (``PERMISSION_DENIED``, ``AUTH_REQUIRED``) or ValidationError where it cannot be called.
         """
-        self._check_executing(owner)
+        openings = {"execute_skill": self._settings.execute_skill}
+        instead = f" Or call it without rpc: skillwire call HOST/{skill.name}." if skill.action else ""
+        check_allowed(owner, openings, "execute skills", is_local=self._settings.is_local, instead=instead)
         callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
         if callable_skill is None:
             message = f"{skill.name} is instructions: it is read with read_skill_file, not executed"

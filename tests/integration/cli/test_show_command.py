@@ -190,10 +190,8 @@ def test_which_says_that_it_is_called_and_shows_each_lookup(origin, capsys):
 
 
 def test_add_refuses_before_it_asks_anything(origin, capsys, tmp_path):
-    assert run(["add", f"{origin}/forecast", "--yes"]) == 4
+    assert run(["add", f"{origin}/forecast", "--yes"]) == 5
     said = capsys.readouterr().err
-    assert "error[NO_DIGEST]: example-corp/forecast is restricted, and you are not logged in there" in said
-    said = " ".join(said.split())
-    assert f"Run skillwire auth login http://{origin}. Or: It is called, not installed:" in said
-    assert f"skillwire show http://{origin}/forecast.json says how." in said
+    assert "error[AUTH_REQUIRED]: example-corp/forecast is restricted, and you are not logged in there" in said
+    assert f"fix: Run skillwire auth login http://{origin}." in said
     assert not (tmp_path / ".agents").exists()

@@ -38,6 +38,18 @@ def test_recent_executions_are_listed_newest_first(capsys, words):
     assert shown.err == "show one: skillwire executions show ID\n"
 
 
+def test_the_newest_twenty_are_listed_and_the_others_counted(capsys):
+    for number in range(25):
+        remember(number, f"exec-{number}")
+    assert run(["executions"]) == 0
+    shown = capsys.readouterr()
+    assert [line.split()[0] for line in shown.out.splitlines()] == [f"exec-{number}" for number in range(24, 4, -1)]
+    assert shown.err.splitlines()[0] == "5 more; see them with --limit 25"
+    assert run(["executions", "list", "--limit", "25", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["total"], len(document["executions"])) == (25, 25)
+
+
 def test_the_document_has_what_a_program_needs_to_ask_for_them(capsys):
     remember(1, "exec-1")
     assert run(["executions", "list", "--json"]) == 0

@@ -40,6 +40,27 @@ def test_an_active_skill_has_no_mark(found, release):
     assert "state" not in hit
 
 
+@pytest.mark.parametrize(("options", "is_hinted"), [([], True), (["--offline"], False)])
+def test_a_search_of_the_cache_that_finds_nothing_names_refresh(monkeypatch, options, is_hinted):
+    client = SimpleNamespace(find=lambda *_, **__: [], rungs=())
+    monkeypatch.setattr(module, "open_client", lambda *_, **__: nullcontext(client))
+    said = run_command("find", "two words", "--from", "example.com", *options).err
+    hint = "only the cache was asked: skillwire find 'two words' --from example.com --refresh\n"
+    assert (hint in said) is is_hinted
+
+
+def test_a_search_that_asked_an_origin_does_not_name_refresh(monkeypatch):
+    def open_client(*_, progress, **__):
+        def find(*_, **__):
+            progress.traffic("example.com", 0)
+            return []
+
+        return nullcontext(SimpleNamespace(find=find, rungs=()))
+
+    monkeypatch.setattr(module, "open_client", open_client)
+    assert "--refresh" not in run_command("find", "notes").err
+
+
 @pytest.mark.parametrize(
     ("rungs", "note"),
     [

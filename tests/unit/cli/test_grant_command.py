@@ -237,6 +237,12 @@ def test_taking_back_is_for_all_that_is_named_or_for_none(document, skills, told
     assert len(document("grant")["grants"]) == 1
 
 
+def test_a_folder_names_its_grant_in_the_fix(told, document, skills):
+    folder = write_python(skills)
+    told("grant", "add", folder, "--yes")
+    assert document("grant", "revoke", f"{folder}/", status=3)["error"]["fix"] == "Did you mean adder?"
+
+
 def test_nothing_is_made_where_nothing_was_granted(document, state):
     assert document("grant", "revoke", "adder", status=3)["error"]["code"] == "GRANT_NOT_FOUND"
     assert not state.exists()

@@ -371,18 +371,21 @@ class TestAdd:
         for name, advice in (("forecast", "called, not installed"), ("advice", "Agent Skills Discovery")):
             with pytest.raises(TrustError) as caught:
                 place.client.add(f"skills.example.com/{name}", consent=True)
+            assert caught.value.code == "NO_DIGEST"
             assert caught.value.fix is not None
             assert advice in caught.value.fix
             assert "login" not in caught.value.fix
 
     def test_what_only_skill_sharing_lists_is_refused_with_the_reason(self, place, tmp_path):
         place.share(ENTRY, OTHER)
-        for name, advice in (("forecast", "called, not installed"), ("advice", "login https://skills.example.com.")):
+        for name, code, fix in (
+            ("forecast", "NO_DIGEST", "It is called, not installed: "),
+            ("advice", "AUTH_REQUIRED", "Run skillwire auth login https://skills.example.com."),
+        ):
             with pytest.raises(TrustError) as caught:
                 place.client.add(f"skills.example.com/{name}", consent=True)
-            assert caught.value.code == "NO_DIGEST"
-            assert caught.value.fix is not None
-            assert advice in caught.value.fix
+            assert caught.value.code == code
+            assert str(caught.value.fix).startswith(fix)
         with pytest.raises(TrustError):
             place.client.show("skills.example.com/advice").body()
         assert not list(tmp_path.glob("project/.agents/**/SKILL.md"))

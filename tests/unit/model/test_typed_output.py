@@ -92,6 +92,7 @@ def test_a_difference_is_an_error_with_its_place(output, into, path, message):
     with pytest.raises(ValidationError, match="OUTPUT_DIFFERS") as caught:
         completed(output).output_as(into)
     assert message in caught.value.message
+    assert str(caught.value.fix).startswith("Correct ")
     assert caught.value.details == {"path": path}
     assert str(caught.value.place) == f"example.com/b#{path}"
 

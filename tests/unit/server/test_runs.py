@@ -56,6 +56,9 @@ async def test_both_are_off_until_the_operator_says_otherwise(site):
         with pytest.raises(TrustError, match="PERMISSION_DENIED") as caught:
             await call
         assert "[rpc]" in (caught.value.fix or "")
+    with pytest.raises(TrustError) as caught:
+        await off.execute("acme.leads.sync")
+    assert str(caught.value.fix).endswith(" Or call it without rpc: skillwire call HOST/leads-sync.")
 
 
 async def test_each_is_on_by_itself(tmp_path, serving):

@@ -46,6 +46,7 @@ class FakeLanAgent:
         self.error = error
         self.asked = []
         self.warnings: tuple[SkillwireError, ...] = ()
+        self.revoked: dict[str, str] = {}
         self.trusted = []
         self.loop: Any = None
         self._listeners: list[asyncio.Queue] = []

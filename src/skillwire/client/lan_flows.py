@@ -28,7 +28,7 @@ from skillwire.errors import (
 )
 from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult, members_of
 from skillwire.model.ref import SkillRef
-from skillwire.model.url import parse_url
+from skillwire.model.url import parse_url, without_zone
 from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider, one_provider
@@ -52,7 +52,7 @@ from skillwire.resolver.sources.lan import (
 from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skillwire.adapters.dht.agent import DhtAgent
@@ -150,6 +150,7 @@ class LanFlows:
         self._access = access
         self._providers: list[SceneProvider] = []
         self._warnings: tuple[SkillwireError, ...] = ()
+        self._revoked: Mapping[str, str] = {}
         self._reported: set[str] = set()
 
     def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
@@ -159,7 +160,7 @@ class LanFlows:
             try:
                 return await use(agent)
             finally:
-                self._warnings = agent.warnings
+                self._warnings, self._revoked = agent.warnings, agent.revoked
 
         try:
             result: T = yield Work(partial(self.thread.submit, using))
@@ -292,9 +293,20 @@ class LanFlows:
             if error.code not in _SILENT:
                 self._context.note(error)
 
+    def _marked(self, skills: Iterable[LanSkill]) -> list[LanSkill]:
+        """Return skills with those marked that only others mention, or the cache, at the address of a revoked agent."""
+
+        def marked(skill: LanSkill) -> LanSkill:
+            agent_id = self._revoked.get(without_zone(skill.host), "")
+            is_of_it = agent_id and not skill.is_verified and skill.agent_id in {"", agent_id}
+            return skill._replace(agent_id=agent_id, is_revoked=True) if is_of_it else skill
+
+        return list(map(marked, skills))
+
     def _ask_network(self, query: Query, enough: StopCondition, seconds: float) -> Flow[list[SkillRef]]:
         filters = _Filters(query.capabilities, query.scenes, query.types)
-        heard, others = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
+        asked = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
+        heard, others = map(self._marked, asked)
         if not (heard or others):
             raise self._silence()
         if heard:
@@ -346,11 +358,12 @@ class LanFlows:
     def _ask_cache(self, query: Query, seconds: float, *, asks_lan: bool, asks_center: bool) -> Flow[list[SkillRef]]:
         del seconds
         skills = yield from work(self.memory.skills)
-        found = [ref_of(skill) for skill in answers([one for one in skills if asks_lan or one.url], query)]
+        kept = self._marked([one for one in skills if asks_lan or one.url])
+        found = [ref_of(skill) for skill in answers(kept, query)]
         if asks_center:
-            kept = self._context._replace(offline=True, report=lambda _: None)
+            context = self._context._replace(offline=True, report=lambda _: None)
             # One step, since each step of many questions at once waits for a thread. Offline there are no requests.
-            found += yield from work(partial(follow, search_center(self.settings, query, kept), ()))
+            found += yield from work(partial(follow, search_center(self.settings, query, context), ()))
         return found
 
     async def _ask(

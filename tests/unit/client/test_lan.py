@@ -173,17 +173,20 @@ class TestNobody:
         assert network.call(use_unverified=True).output == {"from": 1}
 
     def test_one_whose_key_was_revoked_is_refused_whatever_the_user_says(self, network):
-        network.serves(FIRST._replace(is_verified=False, status="UNKNOWN", is_revoked=True), done(1))
-        for use_unverified in (False, True):
-            error = network.failing(use_unverified=use_unverified)
-            assert (error.code, "agent-1, which offers forecast, is refused: its key was revoked" in error.message) == (
-                "DISC_004",
-                True,
-            )
+        network.serves(FIRST._replace(agent_id="", is_verified=False, status="UNKNOWN"), done(1))
+        (known,) = network.client.lan.discover()
+        network.agent.revoked = {"192.168.1.1": "agent-1"}
+        (found,) = network.client.lan.discover()
+        assert (known.trust, found.trust, found.agent_id, found.is_usable) == ("not known", "revoked", "agent-1", False)
+        network.client.lan.discover()
+        for skills in ([FIRST._replace(agent_id="", is_verified=False, status="UNKNOWN")], []):  # and of the cache
+            network.agent.skills = skills
+            for use_unverified in (False, True):
+                error = network.failing(use_unverified=use_unverified)
+                assert "agent-1, which offers forecast, is refused: its key was revoked" in error.message
+                assert error.code == "DISC_004"
         with pytest.raises(TrustError, match="its key was revoked"):
-            network.client.lan.skill(network.agent.skills[0], use_unverified=True)
-        network.agent.skills = []  # and the cache has nothing of it
-        assert network.failing(use_unverified=True).code == "DISC_001"
+            network.client.lan.skill(found, use_unverified=True)
         assert not network.publisher.requests
 
     def test_the_users_settings_may_let_unverified_ones_be_used(self, network, tmp_path):

@@ -47,6 +47,7 @@ from skillwire.errors import (
 )
 from skillwire.model.execution import Moment
 from skillwire.model.lan import REVOKED, LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
     NodeEvent,
@@ -509,6 +510,12 @@ class LanAgent:
         """Return whether a certificate with an agent's name was revoked."""
         return self._identity.authority.is_withheld(agent_id)
 
+    @property
+    def revoked(self) -> Mapping[str, str]:
+        """The agents that were heard although their keys were revoked, by address."""
+        links = [] if self._links is None else self._links.open_links()
+        return {without_zone(at.host): agent for one in links for at, agent in one.node.ingress.revoked.items()}
+
     def snapshot(self) -> LanSnapshot:
         """Return the network as it is known now."""
         view = self._view
@@ -547,9 +554,8 @@ class LanAgent:
     def warnings(self) -> tuple[SkillwireError, ...]:
         """Why others are not heard: ``LAN_UNHEARD``, ``LAN_REFUSED`` if revoked, and ``DISC_005`` without a network."""
         links = [] if self._links is None else self._links.open_links()
-        found = {(agent, at.host): None for one in links for at, agent in one.node.ingress.revoked.items()}
-        revoked = [TrustError("LAN_REFUSED", f"{agent} at {host} is refused: {REVOKED}") for agent, host in found]
-        warnings = *self._router.warnings, *revoked[:_NOTES]
+        refused = [f"{agent} at {host} is refused: {REVOKED}" for host, agent in self.revoked.items()]
+        warnings = *self._router.warnings, *(TrustError("LAN_REFUSED", text) for text in refused[:_NOTES])
         is_alone = bool(links) and not self.settings.interfaces
         if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):
             return warnings

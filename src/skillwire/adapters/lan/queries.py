@@ -296,7 +296,7 @@ def _unregistered(
     """Return the skills of answers that are not listed here.
 
     An answer of a listed agent about its own skill is about the listed one, at another address. An IPv4 endpoint stands
-    for the same one by IPv6. The skill of an agent whose key was revoked names it.
+    for the same one by IPv6.
     """
 
     def same(link: str, one: Register | SkillRecord) -> tuple[str, str, int]:
@@ -317,8 +317,6 @@ def _unregistered(
             continue
         what = record.skill_id, record.plain_version, found.skill_type, link.reached(endpoint.host), endpoint.port
         status = HealthStatus.UNHEALTHY if record.is_stale else HealthStatus.UNKNOWN
-        is_own = endpoint.host == without_zone(found.source.host)
-        revoked = link.node.ingress.revoked.get(found.source, "") if is_own else ""
-        facts = revoked, *what, record.capabilities, record.scenes, str(status)
-        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale, is_revoked=bool(revoked)))
+        facts = "", *what, record.capabilities, record.scenes, str(status)
+        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale))
     return skills

@@ -1,7 +1,6 @@
 """What a search returns beside the listed skills: each other skill of the answers once, as its responders know it."""
 
 import asyncio
-from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,6 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanS
 from skillwire.testing.fake_network import VirtualClock
 from skillwire.wire.node import Peer
 
-FACTS = attrgetter("skill_id", "version", "host", "found_via", "status", "is_stale")
 FOUR, SIX = "192.0.2.1", "fd00::1"
 
 
@@ -25,7 +23,7 @@ def record(name, host, version="1.0.0"):
     return SkillRecord(name, version, Endpoint(host, 80), (), ())
 
 
-def discover(answers, hints=(), registered=(), agent="", *, of=FACTS, revoked=()):
+def discover(answers, hints=(), registered=(), agent=""):
     """Return what a search finds on the links of one interface: answers of an agent by link, beside what is listed."""
     clock = VirtualClock()
     view = View(lambda _: None, clock.moment)
@@ -40,8 +38,7 @@ def discover(answers, hints=(), registered=(), agent="", *, of=FACTS, revoked=()
                 registry.hint(message, 0.0, host=host)
             elif (":" in host) == name.endswith("6"):
                 registry.register(message, 0.0, is_verified=False, host=host)
-        searches = SimpleNamespace(discover=lambda *_, **__: "request")
-        node = SimpleNamespace(searches=searches, ingress=SimpleNamespace(revoked=dict(revoked)))
+        node = SimpleNamespace(searches=SimpleNamespace(discover=lambda *_, **__: "request"))
         links.append(SimpleNamespace(name=name, node=node, reached=lambda host: host, act=lambda: None))
     links = SimpleNamespace(open_links=lambda found=links: found)
     questions.links = links
@@ -52,7 +49,7 @@ def discover(answers, hints=(), registered=(), agent="", *, of=FACTS, revoked=()
         for link in links.open_links():
             found = tuple(Found(one, Peer(one.endpoint.host, 1), agent) for one in answers[link.name])
             questions.take(link, Discovered("request", found))
-        return list(map(of, await asking))
+        return [(one.skill_id, one.version, one.host, one.found_via, one.status, one.is_stale) for one in await asking]
 
     return asyncio.run(ask())
 
@@ -70,15 +67,6 @@ def test_stale_skills_of_answers_come_last_as_unhealthy_and_marked():
     assert discover({"eth0/4": [record("a", FOUR, "1.0.0+stale"), record("b", FOUR)]}) == [
         ("b", "1.0.0", FOUR, FoundVia.MULTICAST, "UNKNOWN", False),
         ("a", "1.0.0", FOUR, FoundVia.MULTICAST, "UNHEALTHY", True),
-    ]
-
-
-def test_a_skill_of_an_agent_whose_key_was_revoked_names_it_and_is_never_used():
-    answers = {"eth0/4": [record("a", FOUR), record("b", "192.0.2.2")]}
-    of = attrgetter("skill_id", "agent_id", "trust", "is_usable")
-    assert discover(answers, of=of, revoked={Peer(FOUR, 1): "agent-a"}) == [
-        ("b", "", "not known", True),
-        ("a", "agent-a", "revoked", False),
     ]
 
 

@@ -61,6 +61,7 @@ def main() -> int:
             if sys.stdout.isatty():
                 print(f"\nStill serving {origin}; end it with Ctrl-C.", flush=True)
                 wait_for_interrupt()
+    print("\nnext: .venv/bin/skillwire is this program; docs/tutorial/index.md goes through it step by step")
     return 0
 
 

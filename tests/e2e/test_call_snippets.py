@@ -73,8 +73,10 @@ def test_the_python_program_calls(snippets, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_typescript_program_calls(snippets, tmp_path):
+@pytest.mark.parametrize("wait", [30, 0])
+def test_the_typescript_program_calls_and_follows(snippets, tmp_path, wait):
     program = snippets["typescript"].replace("(execution.output)", "(JSON.stringify(execution.output))")
+    program = program.replace("wait=30", f"wait={wait}")
     (tmp_path / "call.mjs").write_text(program)
     assert json.loads(run(["node", "call.mjs"], tmp_path)) == EXPECTED
 

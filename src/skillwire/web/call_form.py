@@ -103,11 +103,19 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
     if has_body:
         headers = json.dumps(fields)[1:-1]
         headers += f", {json.dumps(header)}: `{prefix}${{process.env.TOKEN}}`" if needs_login else ""
+        following = endpoint.status_url and (
+            'while (["accepted", "running"].includes(execution.status)) {\n'
+            "  await new Promise((resolve) => setTimeout(resolve, 1000));\n"
+            f'  const status = {json.dumps(endpoint.status_url)}.replace("{{execution_id}}", execution.execution_id);\n'
+            "  execution = await (await fetch(status, { headers })).json();\n"
+            "}\n"
+        )
         typescript = (
+            f"const headers = {{ {headers} }};\n"
             f"const response = await fetch({json.dumps(endpoint.url)}, {{\n"
-            f"  method: {json.dumps(endpoint.method)},\n  headers: {{ {headers} }},\n"
+            f"  method: {json.dumps(endpoint.method)},\n  headers,\n"
             f"  body: JSON.stringify({json.dumps(request)}),\n}});\n"
-            "const execution = await response.json();\n"
+            f"let execution = await response.json();\n{following or ''}"
             'if (execution.status !== "completed") throw new Error(JSON.stringify(execution));\n'
             "console.log(execution.output);"
         )

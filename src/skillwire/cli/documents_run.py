@@ -439,6 +439,7 @@ class KeyInstallDocument(DryRun):
     schema: Annotated[Literal["skillwire/key-install/1"], "An installed certificate"]
     key: Annotated[bool, "Whether a key was installed with it"]
     certificate: Annotated[AgentCertificate, "The certificate"]
+    trust: NotRequired[Annotated[dict[str, Any], "Settings of discovery.trust that trust a registry, from enroll"]]
 
 
 class ServeEvent(TypedDict):

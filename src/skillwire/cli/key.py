@@ -6,6 +6,7 @@ certificate that it issues; ``enroll`` does both with a registry.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
+from skillwire import limits
 from skillwire.cli.options import CommandGroup, LazyModule, combine, dry_run_option, in_words, open_client, utc_time
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.cli.publish import registry_option
 from skillwire.errors import (
     ConflictError,
+    FetchError,
+    NotFoundError,
     SkillwireError,
     SourceLocation,
     TrustError,
@@ -26,11 +30,13 @@ from skillwire.errors import (
     in_seconds,
     one_line,
 )
+from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
     from skillwire.adapters.files import keys as key_files
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.keys import LanKeys
+    from skillwire.adapters.lan import probes
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.protocols.skill_discovery import renewal
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -41,6 +47,7 @@ else:  # load cryptography, and the messages of discovery
     key_files = LazyModule("adapters.files.keys")
     lan_settings = LazyModule("resolver.lan_settings")
     lan_trust = LazyModule("adapters.files.lan_trust")
+    probes = LazyModule("adapters.lan.probes")
     settings_file = LazyModule("adapters.files.settings_file")
     certificates = LazyModule("trust.certificates")
     renewal = LazyModule("protocols.skill_discovery.renewal")
@@ -117,7 +124,8 @@ def enroll(
     """Get a certificate from a registry, and install it.
 
     It takes a token of your account: skillwire auth login --registry URL. The agent's name is your account's, and the
-    skills are those of your namespaces; operators may name others. The key stays on this machine.
+    skills are those of your namespaces; operators may name others. The key stays on this machine. The settings with
+    which this machine trusts the registry's authority, renews the certificate and hears of revocations are printed.
     """
     keys = key_files.LanKeys()
     with open_client(output) as client:
@@ -125,18 +133,36 @@ def enroll(
         agent_id = agent or str(remote.request("GET", "/whoami").get("account") or "")
         names = certificates.RequestedNames((agent_id,), skills, hosts).check()
         request = certificates.encode_request(names, keys.key()).decode("ascii")
-        answer = remote.request("POST", "/api/pki/enroll", {"request": request})
+        try:
+            answer = remote.request("POST", "/api/pki/enroll", {"request": request})
+        except FetchError as error:
+            if error.code != "NOT_FOUND":
+                raise
+            fix = "Have its operator set authority in [discovery.trust] of its configuration, and serve with --lan."
+            raise NotFoundError("CA_FOLDER", f"{registry} has no authority", place=error.place, fix=fix) from error
+        except TrustError as error:
+            owned = "Name your account and skills of your namespaces alone, or ask an operator to run this here."
+            raise TrustError(error.code, error.message, place=error.place, fix=error.fix or owned) from error
     certificate = renewal.read_issued(json.dumps(answer).encode())
     if not certificates.belongs(certificate, keys.key()):
         raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
+    base = registry.rstrip("/")
+    chain = asyncio.run(probes.ask(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES)))
+    roots, centers = keys.keep_authority(chain.body, chain.url)
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)
     shown = _describe(certificate, _settings(), output)
     facts = {"dry_run": False, "key": False, "certificate": _object(shown)}
-    output.document({"schema": "skillwire/key-install/1", **facts})
+    trust = {"roots": [str(roots)], "intermediates": [str(centers)], "renewFrom": base}
+    output.document({"schema": "skillwire/key-install/1", **facts, "trust": trust})
     output.line(
         success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
     )
+    output.note(_loaded())
+    output.line("trust this authority: add to ", dim(str(settings_file.user_file())))
+    output.line("  [discovery.trust]")
+    for name, value in trust.items():
+        output.line(f"  {name} = {json.dumps(value)}")
 
 
 @command.command()
@@ -179,8 +205,8 @@ def show(*, output: Output) -> None:
 def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
     """Install the certificate that skillwire ca issue wrote to FOLDER: agent.pem, and agent.key if present.
 
-    A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
-    the agent.
+    A running agent of this name loads both within seconds. Agents that do not know yet that its previous key was
+    revoked list it again after half a minute.
     """
     keys = key_files.LanKeys()
     folder = source if source.is_dir() else source.parent
@@ -214,9 +240,11 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.revoked is not None:
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
-        within = f"within {in_seconds(key_files.INSTALLED_SECONDS)}"
-        loaded = f"a server with this key, or with a revoked one, loads it {within}"
-        output.note(f"{loaded}; restart servers with another key")
+        output.note(_loaded())
+
+
+def _loaded() -> str:
+    return f"a server of this name loads it within {in_seconds(key_files.INSTALLED_SECONDS)}; restart servers of others"
 
 
 def _settings() -> LanSettings:

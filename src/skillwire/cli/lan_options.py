@@ -125,6 +125,11 @@ def exposure_warning(
     return None
 
 
+def has_authority(configured: LanSettings | None, *, registry: bool) -> bool:
+    """Whether the settings of a server name an authority; the user's own count for a registry alone."""
+    return bool((configured or registry) and discovery_settings(configured, None).authority)
+
+
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:
     """Return the URLs announced on the local network, one for each current interface."""
     if lan is None:

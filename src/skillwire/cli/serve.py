@@ -17,6 +17,7 @@ from skillwire.adapters.lines import LineWriter, lines_of
 from skillwire.cli.lan_options import (
     announced_at,
     exposure_warning,
+    has_authority,
     lan_options,
     read_configuration,
     read_dht,
@@ -218,6 +219,8 @@ def command(
     network = read_lan(
         configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes, dht=dht
     )
+    if network is None and has_authority(configuration.discovery, registry=registry):
+        output.note(warning("authority has no effect: "), "add --lan to issue certificates")
     node = read_dht(configuration.discovery, dht=dht, discovery=discovery)
     application = app.create_app(
         folders,

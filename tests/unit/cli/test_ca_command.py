@@ -184,7 +184,7 @@ def test_a_certificate_that_was_taken_back_is_shown_as_such(told, place, documen
     told("ca", "issue", "authority", "--agent", "agent-001", "-o", "one", "-q")
     said = told("key", "install", "one").err
     assert "within 5 s" in said
-    assert "restart servers with another key" in said
+    assert "restart servers of others" in said
     shown = document("key", "show")["certificate"]
     assert (shown["state"], shown["good"]) == ("good", True)
     told("ca", "revoke", "authority", "agent-001", "-q")

@@ -53,16 +53,20 @@ def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
     certificates = []
     for path in map(Path, files):
         data, place = read_trust_file(path, limits.LAN_TRUST_FILE_BYTES), SourceLocation(str(path))
-        try:
-            found = x509.load_pem_x509_certificates(data) if _BEGIN in data else [x509.load_der_x509_certificate(data)]
-            is_p256 = all(key_of(one) for one in found)
-        except (ValueError, UnsupportedAlgorithm) as error:
-            message = "the file is no certificate, neither PEM nor DER"
-            raise ValidationError("LAN_TRUST", message, place=place) from error
-        if not is_p256:
-            raise ValidationError("LAN_TRUST", "the certificate's key is not P-256", place=place)
-        certificates += [one.public_bytes(Encoding.DER) for one in found]
+        certificates += [one.public_bytes(Encoding.DER) for one in _certificates_in(data, place)]
     return certificates
+
+
+def _certificates_in(data: bytes, place: SourceLocation) -> list[x509.Certificate]:
+    try:
+        found = x509.load_pem_x509_certificates(data) if _BEGIN in data else [x509.load_der_x509_certificate(data)]
+        is_p256 = all(key_of(one) for one in found)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        message = "the file is no certificate, neither PEM nor DER"
+        raise ValidationError("LAN_TRUST", message, place=place) from error
+    if not is_p256:
+        raise ValidationError("LAN_TRUST", "the certificate's key is not P-256", place=place)
+    return found
 
 
 def read_group_key(path: Path) -> bytes:
@@ -170,6 +174,18 @@ class LanKeys:
     def keep_certificate(self, certificate: bytes) -> None:
         """Store a certificate, DER."""
         self._write(self.certificate_file, certificate_pem(certificate))
+
+    def keep_authority(self, chain: bytes, source: str) -> tuple[Path, Path]:
+        """Store the roots and the SkillCenter CAs of an authority, PEM; return the two files.
+
+        Raises ValidationError (``LAN_TRUST``) if ``source`` gave something else.
+        """
+        found = _certificates_in(chain, SourceLocation(source))
+        files = self.folder / "authority-roots.pem", self.folder / "authority-centers.pem"
+        for file, is_root in zip(files, (True, False), strict=True):
+            chosen = [one.public_bytes(Encoding.PEM) for one in found if (one.issuer == one.subject) is is_root]
+            self._write(file, b"".join(chosen))
+        return files
 
     def trusted(self) -> dict[str, bytes]:
         """Return the SHA-256 of each key that the user trusts, by agent. Raises DecodeError when it is damaged."""

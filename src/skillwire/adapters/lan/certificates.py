@@ -135,13 +135,12 @@ class Renewal:
         return True
 
     def _take_key(self, kept: bytes, now: float) -> None:
-        """Use the key of an installed certificate when ours was revoked; a valid key stays, since others know it."""
+        """Use another key that was installed with its certificate: a person did so, since ours was revoked or lost."""
         identity, keys, agent_id = self._trust.identity, self._trust.keys, self._trust.agent_id
         if keys is None or not isinstance(identity, EcdsaIdentity) or belongs(kept, identity.key):
             return
-        is_lost = self._trust.authority.judge(agent_id, identity.certificate, now) is None
         found = self._trust.authority.judge(agent_id, kept, now)
-        if is_lost and found is not None and found.standing_of(agent_id) is not None:
+        if found is not None and found.standing_of(agent_id) is not None:
             key = keys.key()
             if belongs(kept, key):
                 identity.key, identity.certificate = key, kept

@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.support.command import run_command
@@ -12,13 +13,18 @@ from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.adapters.lan import probes
 from skillwire.cli import key
+from skillwire.client.registry import RegistryFlows
+from skillwire.errors import NotFoundError, TrustError
 from skillwire.model.package import Change, Proof
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.renewal import read_issued
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.resolver.context import ResolveContext
 from skillwire.trust.certificates import RequestedNames, encode_request, read_leaf
 from skillwire.trust.ecdsa import new_key
+from skillwire.wire.exchange import HttpResponse
 
 PEM = b"-----BEGIN CERTIFICATE-----"
 
@@ -156,23 +162,69 @@ async def test_without_an_authority_nothing_is_there(tmp_path):
         assert (await made.get(f"/api/pki/{path}")).status == 404
 
 
-async def test_a_command_enrolls_with_the_token_of_an_account(site, monkeypatch):
+async def run_enroll(site, monkeypatch, *options):
+    """Run the command as ann, against a site in this process."""
     loop = asyncio.get_running_loop()
 
-    class Remote:
+    def answered(asked):
+        return asyncio.run_coroutine_threadsafe(asked, loop).result()
+
+    class Remote(RegistryFlows):
+        def __init__(self):
+            super().__init__("http://registry.example", cast("ResolveContext", None))  # nothing is sent by it
+
         def registry(self, _):
             return self
 
         def request(self, method, path, document=None):
             path = path if path.startswith("/api/") else f"/api/registry{path}"
-            asked = site.ask(method, path, document, by="ann")
-            return asyncio.run_coroutine_threadsafe(asked, loop).result().json()
+            answer = answered(site.ask(method, path, document, by="ann"))
+            if answer.status >= 300:
+                raise self._refusal(HttpResponse(f"{self.url}{path}", answer.status, {}, answer.body))
+            return answer.json()
+
+    async def ask(request):
+        answer = await asyncio.to_thread(answered, site.get(request.url.removeprefix("http://registry.example")))
+        return HttpResponse(request.url, answer.status, {}, answer.body)
 
     monkeypatch.setattr(key, "open_client", lambda *_: contextlib.nullcontext(Remote()))
-    ran = await asyncio.to_thread(run_command, "key", "enroll", "--skill", "ann.notes", "--json")
+    monkeypatch.setattr(probes, "ask", ask)
+    arguments = ("key", "enroll", "--registry", "http://registry.example", *options)
+    return await asyncio.to_thread(run_command, *arguments)
+
+
+async def test_a_command_enrolls_with_the_token_of_an_account_and_gives_what_the_trust_side_needs(site, monkeypatch):
+    ran = await run_enroll(site, monkeypatch, "--skill", "ann.notes", "--json")
     assert ran.code == 0, ran.err
-    shown = json.loads(ran.out)["certificate"]
-    assert (shown["agents"], shown["skills"], shown["by"]) == (["ann"], ["ann.notes"], "authority")
+    shown = json.loads(ran.out)
+    certificate, trust = shown["certificate"], shown["trust"]
+    assert (certificate["agents"], certificate["skills"], certificate["by"]) == (["ann"], ["ann.notes"], "authority")
+    assert trust["renewFrom"] == "http://registry.example"
+    loaded = load_trust(LanSettings(roots=tuple(trust["roots"]), intermediates=tuple(trust["intermediates"])))
+    judged = loaded.authority.judge("ann", loaded.identity.certificate, time.time())
+    assert judged is not None
+    assert judged.standing is Standing.CERTIFIED
+    ran = await run_enroll(site, monkeypatch)
+    assert f'  roots = ["{trust["roots"][0]}"]\n' in ran.out
+    assert "a server of this name loads it within 5 s" in ran.err
+
+
+@pytest.mark.parametrize("option", [("--agent", "bob"), ("--skill", "bob.notes")])
+async def test_a_command_that_names_what_is_anothers_is_told_what_to_do(site, monkeypatch, option):
+    ran = await run_enroll(site, monkeypatch, *option)
+    assert ran.code == TrustError.exit_code
+    assert f"only an operator gets a certificate for {option[1]}" in ran.err
+    assert "fix: Name your account and skills of your namespaces alone" in ran.err
+
+
+async def test_a_registry_without_an_authority_is_said_to_have_none(tmp_path, monkeypatch):
+    made = RegistrySite(tmp_path)
+    await made.account("ann")
+    ran = await run_enroll(made, monkeypatch)
+    await made.application.shutdown()
+    assert ran.code == NotFoundError.exit_code
+    assert "error[CA_FOLDER]: http://registry.example has no authority" in ran.err
+    assert "serve with --lan" in ran.err
 
 
 @pytest.mark.parametrize("is_proven", [False, True])

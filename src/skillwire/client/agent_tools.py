@@ -77,7 +77,7 @@ def tools(
         raise UsageError("USAGE", f"the framework {framework} is not installed", fix=fix) from None
     client = Client() if client is None else client
     if not isinstance(client, Client):
-        fix = "Give a skillwire.Client: the tools call it in threads, and an agent awaits them."  # type: ignore[unreachable]
+        fix = "Give a skillwire.Client: the tools call it in threads, and an agent awaits them."  # type: ignore[unreachable]  # untyped callers
         raise UsageError("USAGE", f"client= is of the type {type(client).__name__}", fix=fix)
     try:
         skills = {skill.name: skill for skill, _ in client.find("", origin)}

@@ -36,7 +36,6 @@ match wins. Spec: ASD Security Considerations.
 from __future__ import annotations
 
 import functools
-import ipaddress
 import re
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -124,6 +123,8 @@ def read_address(text: str) -> Address:
     if is_ipv4(text):
         a, b, c, d = text.split(".")
         return Address(4, (int(a) << 24) | (int(b) << 16) | (int(c) << 8) | int(d))
+    import ipaddress  # noqa: PLC0415 - costs milliseconds, which only IPv6 needs to pay
+
     try:
         return Address(6, int(ipaddress.IPv6Address(text)))
     except ValueError:

@@ -20,6 +20,24 @@ export = "main"
 """
 
 
+def look_descriptor(base, method, inputs=()):
+    """Return a descriptor that names a path and a method of its publisher's."""
+    return {
+        "protocol": {"version": "1.0.0"},
+        "id": "acme/look",
+        "name": "Look",
+        "version": "1.0.0",
+        "capability_type": "api",
+        "description": "Does something useful.",
+        "provider": {"name": "Acme"},
+        "endpoint": {"url": f"{base}/look", "method": method},
+        "inputs": list(inputs),
+        "output": {"content_type": "application/json"},
+        "auth": {"type": "none"},
+        "access": "public",
+    }
+
+
 def write_action(parent, name, *, more="", tables="", files=None, **options):
     """Write an action of this name; ``more`` goes into the first lines of its ``skill.toml``, ``tables`` behind."""
     toml = ACTION.format(more=more, tables=tables)

@@ -124,7 +124,7 @@ def issue(
     The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
     automatically if their settings name renewFrom.
     """
-    authority = _open(folder)
+    authority = authority_files.AuthorityFolder(folder)
     asked = _read_request(request) if request else None
     names = certificates.RequestedNames(agents, skills, hosts)
     if asked is not None and not any(names):
@@ -176,7 +176,7 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
     It has a new key and the same name. Certificates of the previous CA stay valid until they expire, and are renewed
     under the new one; to end them at once, revoke the previous CA. Agents learn the new CA from revocations.pem.
     """
-    authority = _open(folder)
+    authority = authority_files.AuthorityFolder(folder)
     now = time.time()
     authority.check_root_key(root_key)
     rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
@@ -205,7 +205,7 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
     To revoke a SkillCenter CA, give its serial number. Every certificate that it issued ends, and the root signs the
     list. Renew the CA first.
     """
-    authority = _open(folder)
+    authority = authority_files.AuthorityFolder(folder)
     now = time.time()
     rows = authority.find(which, now)
     if rows[0].authority and dry_run:
@@ -228,15 +228,11 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
 @output_options
 def list_(*, output: Output, folder: Path) -> None:
     """List the issued certificates, with subjects, validity and serial numbers. The list includes SkillCenter CAs."""
-    book = _open(folder).book()
+    book = authority_files.AuthorityFolder(folder).book()
     _print_document(output, book.rows, book, dry_run=False)
     output.table([bold(_named(row)), _state(row, book), dim(row.serial)] for row in book.rows)
     if all(row.authority for row in book.rows):
         output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
-
-
-def _open(folder: Path) -> AuthorityFolder:
-    return authority_files.AuthorityFolder(folder)
 
 
 def _read_request(file: Path) -> CertificateRequest:

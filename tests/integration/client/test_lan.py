@@ -7,23 +7,12 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually
-from tests.support.fake_lan import FIRST, SECOND, FakeLanAgent, Network, done
+from tests.support.fake_lan import FIRST, SECOND, FakeLanAgent, done
 
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.client import lan_flows
 from skillwire.errors import FetchError, NotFoundError
 from skillwire.model.lan import LanChange
-
-
-@pytest.fixture
-def network(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    project = tmp_path / "project"
-    project.mkdir()
-    made = Network(project, monkeypatch)
-    yield made
-    for client in made.clients:
-        client.close()
 
 
 class TestNobody:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import PATIENCE
-from tests.support.fake_lan import FIRST, SECOND, STAMPS, THIRD, FakeLanAgent, Network, done, lan_skill, told
+from tests.support.fake_lan import FIRST, SECOND, STAMPS, THIRD, FakeLanAgent, done, lan_skill, told
 from tests.unit.protocols.sharing_samples import ENTRY
 
 from skillwire import AsyncClient
@@ -25,17 +25,6 @@ from skillwire.wire.exchange import HttpResponse
 
 def refused(status, code):
     return told({"error": {"code": code, "message": "No."}}, status)
-
-
-@pytest.fixture
-def network(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    project = tmp_path / "project"
-    project.mkdir()
-    made = Network(project, monkeypatch)
-    yield made
-    for client in made.clients:
-        client.close()
 
 
 def lost(code="CONNECT_FAILED"):

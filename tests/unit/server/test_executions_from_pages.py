@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.support.invoking import write_action
+from tests.support.invoking import look_descriptor, write_action
 from tests.support.opened import open_ledger, open_tokens
 
 from skillwire.model.execution import ExecutionSettings, RunSettings
@@ -110,20 +110,7 @@ async def test_any_page_may_ask_what_may_be_done(serving, path):
 async def test_the_paths_and_methods_of_a_descriptor_are_guarded_too(serving, skills, method):
     """A picture on a page is a GET without an origin; the browser says that another site's page wants it."""
     base = "https://skills.example.com"
-    descriptor = {
-        "protocol": {"version": "1.0.0"},
-        "id": "acme/look",
-        "name": "Look",
-        "version": "1.0.0",
-        "capability_type": "api",
-        "description": "Does something useful.",
-        "provider": {"name": "Acme"},
-        "endpoint": {"url": f"{base}/look", "method": method},
-        "inputs": [],
-        "output": {"content_type": "application/json"},
-        "auth": {"type": "none"},
-        "access": "public",
-    }
+    descriptor = look_descriptor(base, method)
     write_action(skills, "look", files={"descriptor.json": json.dumps(descriptor)})
     caller = await serving(HOSTED, base_url=base)
     for page in (STRAY[0], STRAY[3], STRAY[4]):

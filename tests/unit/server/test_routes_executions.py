@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.support.invoking import Caller, failing, write_action
+from tests.support.invoking import Caller, failing, look_descriptor, write_action
 from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
 
@@ -335,23 +335,11 @@ def _compact(text):
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 async def test_endpoints_of_other_methods_take_inputs_their_own_way(tmp_path, serving, method):
     base = "https://skills.example.com"
-    descriptor = {
-        "protocol": {"version": "1.0.0"},
-        "id": "acme/look",
-        "name": "Look",
-        "version": "1.0.0",
-        "capability_type": "api",
-        "description": "Does something useful.",
-        "provider": {"name": "Acme"},
-        "endpoint": {"url": f"{base}/look", "method": method},
-        "inputs": [
-            {"name": "word", "type": "string", "description": "A word.", "required": True},
-            {"name": "size", "type": "integer", "description": "A number.", "required": False, "default": 1},
-        ],
-        "output": {"content_type": "application/json"},
-        "auth": {"type": "none"},
-        "access": "public",
-    }
+    inputs = [
+        {"name": "word", "type": "string", "description": "A word.", "required": True},
+        {"name": "size", "type": "integer", "description": "A number.", "required": False, "default": 1},
+    ]
+    descriptor = look_descriptor(base, method, inputs)
     write_action(tmp_path / "skills", "look", files={"descriptor.json": json.dumps(descriptor)})
     caller = await serving(base_url=base)
     if method == "PUT":

@@ -104,7 +104,7 @@ def use_client_credentials(
 ) -> Flow[Tokens]:
     """Ask for a token for the client itself. Spec: RFC 6749 §4.4."""
     scoped = {"scope": scope} if scope else {}
-    body = encode_form({"grant_type": "client_credentials", **scoped, **_for(resource)})
+    body = urlencode({"grant_type": "client_credentials", **scoped, **_for(resource)})
     return decode_tokens((yield _form(token_url, body, client)), _secrets(client))
 
 
@@ -112,7 +112,7 @@ def begin_device(
     device_url: str, client: ClientIdentity, scope: str, *, resource: str | None = None
 ) -> Flow[DeviceCode]:
     """Ask for the codes of a login on another device. Spec: RFC 8628 §3.1."""
-    body = encode_form({"client_id": client.client_id, **({"scope": scope} if scope else {}), **_for(resource)})
+    body = urlencode({"client_id": client.client_id, **({"scope": scope} if scope else {}), **_for(resource)})
     device = decode_device((yield _form(device_url, body, client)), _secrets(client))
     parse_url(device.verification_url)  # a person will open it, so only http and https are allowed
     return device
@@ -165,7 +165,7 @@ def renew(grant: TokenRenewal) -> Flow[Tokens]:
         fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, **_for(grant.resource)}
         if client.secret is None:
             fields["client_id"] = client.client_id
-        response = yield _form(grant.token_url, encode_form(fields), client)
+        response = yield _form(grant.token_url, urlencode(fields), client)
         return decode_tokens(response, _secrets(client, grant.refresh_token))
     except FetchError as error:
         if error.details.get("error") not in _PERMANENT:
@@ -182,7 +182,7 @@ def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
     fields = {"token": token, "token_type_hint": hint}
     if client.secret is None:
         fields["client_id"] = client.client_id
-    response: HttpResponse = yield _form(grant.revocation_url, encode_form(fields), client)
+    response: HttpResponse = yield _form(grant.revocation_url, urlencode(fields), client)
     return response.status == _OK
 
 
@@ -191,16 +191,11 @@ def identity_of(grant: TokenRenewal) -> ClientIdentity:
     return ClientIdentity(grant.client_id, grant.client_secret, grant.sends_secret_in_body)
 
 
-def encode_form(fields: dict[str, str]) -> str:
-    """Return ``fields`` as ``application/x-www-form-urlencoded``."""
-    return urlencode(fields)
-
-
 def _form(url: str, body: str, client: ClientIdentity) -> HttpRequest:
     """Return a POST of ``body`` as ``client``. Spec: RFC 6749 §2.3.1."""
     headers = {**_JSON, "Content-Type": "application/x-www-form-urlencoded"}
     if client.secret is not None and client.sends_secret_in_body:
-        body = f"{body}&{encode_form({'client_id': client.client_id, 'client_secret': client.secret})}"
+        body = f"{body}&{urlencode({'client_id': client.client_id, 'client_secret': client.secret})}"
     elif client.secret is not None:
         pair = f"{quote_plus(client.client_id)}:{quote_plus(client.secret)}"
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()

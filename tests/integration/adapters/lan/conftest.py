@@ -1,1 +1,1 @@
-from tests.unit.adapters.lan.conftest import authority, clock, desk, settings, trust  # noqa: F401  # fixtures
+from tests.unit.adapters.lan.conftest import authority, clock, desk, learned, settings, trust  # noqa: F401  # fixtures

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-from typing import Any
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -85,15 +84,6 @@ class TestOrphans:
 
 class TestRevocations:
     """What was taken back is learned, whatever fails on the way."""
-
-    @pytest.fixture
-    def learned(self, trust, settings, clock):
-        """Give what refreshes, what it has told, and how often something was new."""
-        told: list[str] = []
-        news: list[int] = []
-        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, notify=told.append)
-        refresh.told, refresh.news = told, news
-        return refresh
 
     @pytest.mark.spec("SDP-renewal")
     async def test_an_agent_takes_that_care_as_long_as_it_is_there(self, *, settings, authority, desk, clock):

@@ -1,1 +1,1 @@
-from tests.unit.server.rpc.conftest import folder, key, rpc, speaking  # noqa: F401  # fixtures
+from tests.unit.server.rpc.conftest import folder, key, rpc, speaking, talk  # noqa: F401  # fixtures

@@ -3,42 +3,8 @@
 import asyncio
 import json
 
-import pytest
-from tests.support.eventually import PATIENCE
-
 from skillwire import limits
 from skillwire.model.execution import Outcome
-from skillwire.server.rpc_methods import RpcCaller, RpcDispatcher, SkillListCache
-from skillwire.server.stdio import StdioSession
-
-
-@pytest.fixture
-async def talk(rpc):
-    application = rpc.caller.application
-    revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
-    answering = RpcDispatcher(application.services.executions.runs)
-
-    async def caller():
-        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
-
-    async def talk(*lines, on_answer=lambda: None):
-        told = []
-
-        async def coming():
-            for line in lines:
-                yield line
-
-        async def write(data):
-            assert data.endswith(b"\n")
-            assert data.count(b"\n") == 1
-            told.append(json.loads(data))
-            on_answer()
-
-        async with asyncio.timeout(PATIENCE):
-            await StdioSession(answering, caller, write).run(coming())
-        return told
-
-    return talk
 
 
 def line(method, request_id=1, **params):

@@ -1,6 +1,7 @@
 """A desk that certifies in place of HTTP, an agent's trust, and a clock, for tests of certificates on both sides."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import certificates as refreshes
 from skillwire.adapters.lan import certificates as renewals
-from skillwire.adapters.lan.certificates import Renewal, RenewalService
+from skillwire.adapters.lan.certificates import Renewal, RenewalService, RevocationRefresh
 from skillwire.errors import TrustError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames
@@ -94,3 +95,13 @@ def trust(authority, settings, clock, tmp_path):
 
 def renewal(trust, settings, clock, **options):
     return Renewal(trust, settings, clock=clock, **options)
+
+
+@pytest.fixture
+def learned(trust, settings, clock):
+    """Give what refreshes, what it has told, and how often something was new."""
+    told: list[str] = []
+    news: list[int] = []
+    refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, notify=told.append)
+    refresh.told, refresh.news = told, news
+    return refresh

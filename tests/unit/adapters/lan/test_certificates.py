@@ -339,15 +339,6 @@ class TestDesk:
 class TestRevocations:
     """What was taken back is learned, whatever fails on the way."""
 
-    @pytest.fixture
-    def learned(self, trust, settings, clock):
-        """Give what refreshes, what it has told, and how often something was new."""
-        told: list[str] = []
-        news: list[int] = []
-        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, notify=told.append)
-        refresh.told, refresh.news = told, news
-        return refresh
-
     @pytest.mark.usefixtures("desk")
     async def test_a_list_of_the_server_is_taken_and_kept(self, learned, trust, authority, clock):
         leaf = trust.identity.certificate

@@ -1,14 +1,18 @@
 """An application that publishes skills, open ones and others, and a client that speaks JSON-RPC with it."""
 
+import asyncio
 import json
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.invoking import write_action
 from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
 from skillwire.model.execution import RunSettings
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.rpc_methods import RpcCaller, RpcDispatcher, SkillListCache
+from skillwire.server.stdio import StdioSession
 
 JSON = {"Content-Type": "application/json", "Host": "skills.example.com"}
 
@@ -70,3 +74,33 @@ async def rpc(speaking):
 def key(home):  # noqa: ARG001  # tokens are made in the home of the test
     """Return the header fields of somebody to whom every skill was opened."""
     return {"X-API-Key": open_tokens().issue("ci", skills=["*"]).secret}
+
+
+@pytest.fixture
+async def talk(rpc):
+    """Return what sends lines to a session on standard input and output, and returns what it answers."""
+    application = rpc.caller.application
+    revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
+    answering = RpcDispatcher(application.services.executions.runs)
+
+    async def caller():
+        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
+
+    async def talk(*lines, on_answer=lambda: None):
+        told = []
+
+        async def coming():
+            for line in lines:
+                yield line
+
+        async def write(data):
+            assert data.endswith(b"\n")
+            assert data.count(b"\n") == 1
+            told.append(json.loads(data))
+            on_answer()
+
+        async with asyncio.timeout(PATIENCE):
+            await StdioSession(answering, caller, write).run(coming())
+        return told
+
+    return talk

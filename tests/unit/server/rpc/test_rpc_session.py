@@ -11,35 +11,6 @@ from skillwire.server.rpc_methods import RpcCaller, RpcDispatcher, SkillListCach
 from skillwire.server.stdio import StdioSession
 
 
-@pytest.fixture
-async def talk(rpc):
-    application = rpc.caller.application
-    revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
-    answering = RpcDispatcher(application.services.executions.runs)
-
-    async def caller():
-        return RpcCaller("principal local", await skills.of(revision.public_view, revision))
-
-    async def talk(*lines, on_answer=lambda: None):
-        told = []
-
-        async def coming():
-            for line in lines:
-                yield line
-
-        async def write(data):
-            assert data.endswith(b"\n")
-            assert data.count(b"\n") == 1
-            told.append(json.loads(data))
-            on_answer()
-
-        async with asyncio.timeout(20):
-            await StdioSession(answering, caller, write).run(coming())
-        return told
-
-    return talk
-
-
 def line(method, request_id=1, **params):
     return json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}).encode()
 

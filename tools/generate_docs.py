@@ -318,8 +318,9 @@ def metrics() -> str:
     for name, family in METRICS.items():
         shown = f"`skillwire_{name}{'_total' if family.kind is CounterMetricFamily else ''}`"
         kind = "histogram: " if family.kind is HistogramMetricFamily else ""
-        rows.append((shown, ", ".join(f"`{label}`" for label in family.labels), f"{kind}{family.text.rstrip('.')}"))
-    return _table(("name", "labels", "meaning"), rows)
+        labels = f" ({', '.join(f'`{label}`' for label in family.labels)})" if family.labels else ""
+        rows.append(f"- {shown}{labels}: {kind}{family.text.rstrip('.')}")
+    return "\n".join(rows)
 
 
 def bounds() -> str:

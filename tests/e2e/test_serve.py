@@ -74,7 +74,10 @@ def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
     for name, access in (("one", "private"), ("two", "restricted")):
         write_skill(folder, name, {"skill.toml": f'access = "{access}"\n'})
     for opened, said in (
-        (0, "serving 2 skills, none of them public, at {}; give access to one: skillwire token create"),
+        (
+            0,
+            "serving 2 skills, none of them public, at {}; give access to one: skillwire token create NAME --skill",
+        ),
         (1, "serving 3 skills, 1 of them public, at {}; add one: skillwire add {}/zero"),
     ):
         if opened:

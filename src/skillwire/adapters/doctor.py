@@ -407,8 +407,10 @@ def check_server(_: Environment) -> Iterator[Diagnosis]:
     """Report what fails in the servers that run here, and whether their database is damaged."""
     for process, failing in read_failing():
         tasks = ", ".join(f"{task} ({code})" for task, code in failing.items())
-        fix = f"skillwire explain {next(iter(failing.values()))}; the server's log has the reason."
-        yield Diagnosis("problem", f"the server with process {process} has failing tasks: {tasks}", _FAILING, fix)
+        fix = f"skillwire explain {next(iter(failing.values()))}; the log of the process has the reason."
+        yield Diagnosis(
+            "problem", f"the server or worker with process {process} has failing tasks: {tasks}", _FAILING, fix
+        )
     path = state_directory() / DATABASE
     if path.exists():
         is_complete = check_integrity(path, _READING_SECONDS)

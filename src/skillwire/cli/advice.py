@@ -92,13 +92,22 @@ def did_you_mean(candidates: Iterable[str]) -> str:
 
 
 def unknown_command(
-    name: str, known: Iterable[str], program: str = "skillwire", aliases: Mapping[str, str] | None = None
+    name: str,
+    known: Iterable[str],
+    program: str = "skillwire",
+    aliases: Mapping[str, str] | None = None,
+    outside: Iterable[str] = (),
 ) -> UsageError:
-    """Return the error for an unknown command, with a suggestion; only the program itself has ``aliases``."""
+    """Return the error for an unknown command, with a suggestion; only the program itself has ``aliases``.
+
+    ``outside`` are the program's own commands where a group was asked, such as yank for registry yank.
+    """
     aliases = SUGGESTIONS | dict(aliases) if aliases else {}
     close = closest(name, [*known, *aliases])
     commands = [aliases[name.lower()]] if name.lower() in aliases else [aliases.get(word, word) for word in close]
     fix = did_you_mean(f"{program} {command}" for command in dict.fromkeys(commands))
+    if not fix and name in outside:
+        fix = did_you_mean([f"skillwire {name}"])
     return UsageError(
         "USAGE", f"there is no command {ascii(name)[:60]}", fix=fix or f"{program} --help lists the commands."
     )

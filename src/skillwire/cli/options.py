@@ -298,7 +298,9 @@ class CommandGroup(click.Group):
         if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
             from skillwire.cli.advice import unknown_command  # noqa: PLC0415  # only an error needs it
 
-            raise unknown_command(args[0], self.commands, ctx.command_path)
+            root = ctx.find_root()
+            outside = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
+            raise unknown_command(args[0], self.commands, ctx.command_path, outside=outside)
         return super().resolve_command(ctx, args)
 
 

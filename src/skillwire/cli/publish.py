@@ -71,6 +71,8 @@ def command(
 
     with open_client(output, progress=progress) as client, progress.during("publishing", len(paths)):
         place = client.registry(registry)
+        if len(paths) > 1:
+            place.request("GET", "/whoami")  # one refusal of a bad token, not one for each skill
         for some in (paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)):
             results = place.publish_all(
                 some,

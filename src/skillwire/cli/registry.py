@@ -15,6 +15,7 @@ from skillwire.cli.options import (
     Duration,
     chosen_stores,
     combine,
+    confirm,
     open_client,
     open_progress,
     plural,
@@ -31,7 +32,10 @@ from skillwire.registry.audit import read_entries, verify_entries
 
 remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.
-_AUDIT_DETAILS: Final = ("to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason")
+_AUDIT_DETAILS: Final = (
+    "to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason", "id", "scopes",
+)  # fmt: skip
+_AUDIT_ENTRIES: Final = 1_000_000  # read at most: each takes some hundred bytes
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
 
 
@@ -60,7 +64,7 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
     done = " has a new token; " if new_token else " is the operator; "
-    output.note(success("done: "), bold(account), done, warning("the token is shown only once:"))
+    output.note(bold(account), done, warning("the token is shown only once:"))
     output.verbatim(issued.secret)
 
 
@@ -282,12 +286,15 @@ def rename_package(*, output: Output, reference: str, to: str, registry: str) ->
 @click.argument("reference", metavar="NAMESPACE/NAME[@VERSION]")
 @click.argument("status", type=click.Choice(["active", "archived", "quarantined", "deleted"]))
 @click.option("--reason", metavar="TEXT", default="", help="Why, in one line.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
 @remote_options
-def set_status(*, output: Output, reference: str, status: str, reason: str, registry: str) -> None:
+def set_status(*, output: Output, reference: str, status: str, reason: str, yes: bool, registry: str) -> None:
     """Archive, quarantine or delete a package, or make it active again.
 
-    A deleted name stays taken. Quarantine is for operators; it may also name a version.
+    A deleted package stays deleted, and its name taken. Quarantine is for operators; it may also name a version.
     """
+    if status == "deleted" and not yes and not confirm(f"Delete {reference} for good?"):
+        raise UsageError("USAGE", f"{reference} was not deleted", fix="Confirm it, or pass --yes.")
     with open_client(output) as client:
         client.registry(registry).set_state(reference, status, reason=reason)
     print_state(output, reference, status, reason)
@@ -295,32 +302,45 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, regi
 
 @command.command()
 @click.option("--verify", is_flag=True, help="Check that no entry was changed, removed or inserted.")
-@click.option("--most", type=click.IntRange(1, 1_000_000), default=100_000, help="Entries to read at most.")
+@click.option("--expect", metavar="DIGEST", help="With --verify: an earlier last digest, which must still be there.")
+@click.option("--most", type=click.IntRange(1), metavar="NUMBER", help="Show only the newest NUMBER entries.")
 @remote_options
-def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
-    """Show every change of the registry, oldest first: when, who, what, from where.
+def audit(*, output: Output, verify: bool, expect: str | None, most: int | None, registry: str) -> None:
+    """Show every change of the registry, oldest first: when, who, what, from where, in which request.
 
     Operators see all of it, owners of namespaces the changes there; only an operator can verify it.
     """
+    if (most and verify) or (expect and not verify):
+        fix = "Leave --most out with --verify, which checks all entries; --expect needs --verify."
+        raise UsageError("USAGE", "these options do not go together", fix=fix)
     if verify:
         with open_client(output) as client:
             caller = client.registry(registry).request("GET", "/whoami")
         if not caller.get("operator"):
             raise TrustError("PERMISSION_DENIED", "verifying needs the whole audit log, which only operators see")
-    entries = list(read_entries(_rows(output, registry, "/audit", "entries", most)))
+    with open_client(output) as client:
+        rows = client.registry(registry).rows("/audit", "entries", most=_AUDIT_ENTRIES)[-(most or 0) :]
+    entries = list(read_entries(rows))
     if verify:
         last = verify_entries(entries)
+        if expect and expect not in {entry.digest for entry in entries}:
+            message = f"no entry has the digest {ascii(expect)[1:-1][:80]}"
+            raise TrustError("AUDIT_BROKEN", message, fix="Check the digest; the newest entries may be cut off.")
+        answer = {"verified": len(entries), "digest": last.digest if last else None}
+        output.document({"schema": "skillwire/registry/1", "answer": answer})
         digest = dim(f"; the last digest is {last.digest}" if last else "")
         output.line(success("verified "), f"{len(entries):,} entries", digest)
         return
+    output.document({"schema": "skillwire/registry/1", "answer": {"entries": rows}})
     changes = [entry.change for entry in entries]
     output.table(
         [
             dim(_when(one.at)),
             bold(one_line(one.account)),
             *map(one_line, (one.action, one.target)),
-            one_line(", ".join(f"{key} {one.details[key]}" for key in _AUDIT_DETAILS if key in one.details)),
+            one_line(", ".join(f"{key} {_detail(one.details[key])}" for key in _AUDIT_DETAILS if key in one.details)),
             one_line(one.address),
+            dim(one_line(one.request_id)),
         ]
         for one in changes
     )
@@ -437,9 +457,9 @@ def _ask(
     return answer
 
 
-def _rows(output: Output, registry: str, path: str, key: str, most: int = 10_000) -> Sequence[dict[str, Any]]:
+def _rows(output: Output, registry: str, path: str, key: str) -> Sequence[dict[str, Any]]:
     with open_client(output) as client:
-        rows = client.registry(registry).rows(path, key, most=most)
+        rows = client.registry(registry).rows(path, key)
     output.document({"schema": "skillwire/registry/1", "answer": {key: rows}})
     return rows
 
@@ -449,6 +469,10 @@ _LATEST: Final = 1e11  # seconds since the epoch, some thousands of years ahead
 
 def _when(at: object, otherwise: str = "?") -> str:
     return utc_time(at) if isinstance(at, int | float) and 0 <= at < _LATEST else otherwise
+
+
+def _detail(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _text(row: dict[str, Any], key: str) -> str:

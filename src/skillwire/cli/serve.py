@@ -270,7 +270,9 @@ def _announce(
     if names:
         hint = f"skillwire add {where}/{names[0]}"
     elif every:
-        verb, hint = "give access to", "skillwire token create NAME --skill SKILL"
+        skill = next(iter(revision.everything.skills.values()))
+        opened = f"{skill.publisher}/{skill.name}" if registry else skill.name  # a bare name opens no package
+        verb, hint = "give access to", f"skillwire token create NAME --skill {opened}"
     elif registry:
         verb, hint = "publish", f"skillwire publish FOLDER --registry {where}"
     elif broken:

@@ -45,7 +45,7 @@ def command() -> None:
     "skills",
     metavar="NAME",
     multiple=True,
-    help="Skill that the token gives access to, now or later; '*' for every skill.",
+    help="Skill that the token gives access to, now or later; NAMESPACE/NAME for a package, '*' for all.",
 )
 @click.option(
     "--scope",

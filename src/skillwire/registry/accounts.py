@@ -54,8 +54,11 @@ class Actor(NamedTuple):
 
     def allows(self, scope: str, namespace: str) -> bool:
         """Whether the token allows ``scope`` in ``namespace``."""
-        is_inside = not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
-        return is_inside and not self.scopes.isdisjoint({scope, ADMIN})
+        return self.reaches(namespace) and not self.scopes.isdisjoint({scope, ADMIN})
+
+    def reaches(self, namespace: str) -> bool:
+        """Whether the token is not limited to other namespaces."""
+        return not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
 
     def change(self, at: float, action: str, target: str, **details: Any) -> Change:
         """Return a change by the actor, as the audit log has it."""
@@ -168,7 +171,7 @@ class Accounts:
         """
         known = await self._store.account(actor.account) if is_account(actor.account) else None
         if known is None or not known.is_operator:
-            fix = "Name an operator of this registry; the audit log has them under account.create."
+            fix = "Name an operator of this registry; the audit log has them under account.create and account.operator."
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no operator {ascii(actor.account)[:80]}", fix=fix)
         issued = await self._tokens().issue(
             f"{actor.account} (made on the server)", scopes=REGISTRY_SCOPES, account=actor.account
@@ -203,10 +206,11 @@ class Accounts:
 
     async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
         now, known = self._clock(), await self._store.account(name)
-        change = actor.change(now, "account.create", name, operator=is_operator)
         if known is None:
+            change = actor.change(now, "account.create", name, operator=is_operator)
             await self._store.add_account(Account(name, now, is_operator=is_operator), change)
         elif is_operator and not known.is_operator:
+            change = actor.change(now, "account.operator", name)
             await self._store.update_account(known._replace(is_operator=True), change)
 
     async def list(self, actor: Actor) -> list[Token]:

@@ -143,6 +143,9 @@ class Registry:
         namespace = await self.require(actor, Role.READER if is_leaving else Role.OWNER, namespace, scope=ADMIN)
         if role is not None and (not is_account(account) or await self.store.account(account) is None):
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
+        if role is None and account not in await self.store.members(namespace):
+            fix = f"Check the name: skillwire registry member list {namespace} shows the members."
+            raise NotFoundError("ACCOUNT_NOT_FOUND", f"{ascii(account)[:80]} is no member of {namespace}", fix=fix)
         change = self._change(
             actor, "member.set" if role else "member.remove", namespace, account=account, role=role or ""
         )
@@ -449,6 +452,10 @@ class Registry:
     def _allow(self, actor: Actor, scope: str, namespace: str) -> None:
         require_account(actor)
         if not actor.allows(scope, namespace):
+            if not actor.reaches(namespace):
+                message = f"the token is limited to other namespaces than {namespace}"
+                fix = f"Use a token without a limit, or with the scope namespace:{namespace} beside {scope}."
+                raise TrustError("PERMISSION_DENIED", message, fix=fix, details={"namespace": namespace})
             message = f"the token does not allow {scope} in {namespace}: this needs the scope {scope}"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})
 
@@ -515,7 +522,11 @@ _RAISE: Final = "Raise the version: a published one never changes."
 #: Why a version cannot be published: a code, a message, a fix.
 _UNPUBLISHABLE: Final = {
     "conflict": ("VERSION_EXISTS", "is published with other bytes", _RAISE),
-    "full": ("PACKAGE_CLOSED", "is one more than its package may have", "Publish it under another name."),
+    "full": (
+        "PACKAGE_CLOSED",
+        f"is refused: the lists of files of its package would exceed {limits.REGISTRY_PACKAGE_BYTES:,} bytes",
+        "Publish it under another name.",
+    ),
     "closed": ("PACKAGE_CLOSED", "is refused: its package takes no new versions", None),
 }
 

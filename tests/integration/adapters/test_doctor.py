@@ -321,7 +321,7 @@ class TestFiles:
         write_failing({"ledger": "DATABASE"})
         (home / "state" / "failing" / "999999999.json").write_text('{"claims": "DATABASE"}')  # no such process
         (row,) = faults(look(project))
-        assert row == f"problem: the server with process {os.getpid()} has failing tasks: ledger (DATABASE)"
+        assert row == f"problem: the server or worker with process {os.getpid()} has failing tasks: ledger (DATABASE)"
         write_failing({})
         assert faults(look(project)) == []
         assert not (home / "state" / "failing" / f"{os.getpid()}.json").exists()

@@ -31,10 +31,22 @@ def test_a_batch_names_the_command_that_explains_its_errors(told, tmp_path, open
     for name in ("one", "two"):
         write_skill(tmp_path, name)
     errors = [ValidationError("SKILL_INVALID", "broken"), TrustError("SECRET_PUBLISHED", "a key")]
-    opened(registry=lambda _: SimpleNamespace(publish_all=lambda *_, **__: errors))
+    place = SimpleNamespace(publish_all=lambda *_, **__: errors, request=lambda *_: {})
+    opened(registry=lambda _: place)
     shown = told("publish", tmp_path, status=1)
     assert shown.err.count("error[") == 2
     assert "skillwire explain SKILL_INVALID SECRET_PUBLISHED" in shown.err + shown.out
+
+
+def test_a_bad_token_ends_a_batch_before_its_first_skill(told, tmp_path, opened):
+    for name in ("one", "two"):
+        write_skill(tmp_path, name)
+
+    def refuse(*_):
+        raise TrustError("AUTH_REQUIRED", "the token is unknown")
+
+    opened(registry=lambda _: SimpleNamespace(request=refuse))
+    assert told("publish", tmp_path, status=5).err.count("AUTH_REQUIRED]") == 1
 
 
 def test_a_yanked_version_is_called_yanked(told, opened, monkeypatch):

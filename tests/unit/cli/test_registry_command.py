@@ -1,17 +1,23 @@
 """``skillwire registry``: what its lists show of the rows that a registry answers."""
 
+import json
+
 import pytest
 from tests.support.command import run_command
 
-from skillwire.cli import registry as module
+from skillwire.client.registry import RemoteRegistry
+from skillwire.model.package import Change
+from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 
 @pytest.fixture
 def answered(monkeypatch):
     """Let a registry answer these rows."""
+    monkeypatch.setenv("SKILLWIRE_REGISTRY", "https://registry.example")
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {"operator": True})
 
     def answer(*rows):
-        monkeypatch.setattr(module, "_rows", lambda *_: list(rows))
+        monkeypatch.setattr(RemoteRegistry, "rows", lambda *_, **__: list(rows))
 
     return answer
 
@@ -31,11 +37,58 @@ def test_a_token_is_listed_with_its_account_and_its_expiry(answered):
         ("member.set", {"account": "bob", "role": "owner"}, "account bob, role owner"),
         ("member.remove", {"account": "bob"}, "account bob"),
         ("version.publish", {"digest": "sha256:00"}, ""),
+        ("token.create", {"id": "k1", "scopes": ["publish", "read"]}, "id k1, scopes publish read"),
     ],
 )
 def test_a_line_of_the_audit_log_names_what_was_changed(answered, action, details, shown):
-    entry = {"number": 1, "at": 1.0, "account": "ann", "target": "acme", "address": "", "request_id": "", "digest": ""}
-    answered({**entry, "action": action, "details": details})
+    entry = {"number": 1, "at": 1.0, "account": "ann", "target": "acme", "address": "", "digest": ""}
+    answered({**entry, "action": action, "details": details, "request_id": "r-7"})
     line = run_command("registry", "audit").out
     assert shown in line
+    assert line.endswith("r-7\n")
     assert "sha256" not in line
+
+
+@pytest.fixture
+def log(answered):
+    """Let a registry answer a log of three entries; the value is their digests."""
+    rows, digest = [], FIRST_DIGEST
+    for number in (1, 2, 3):
+        change = Change(float(number), "ann", "member.set", f"space{number}", {}, "", "")
+        digest = chain_digest(digest, number, change)
+        rows.append({**change._asdict(), "number": number, "digest": digest})
+    answered(*rows)
+    return [row["digest"] for row in rows]
+
+
+@pytest.mark.usefixtures("log")
+def test_most_shows_the_newest_entries():
+    shown = run_command("registry", "audit", "--most", "2").out
+    assert [one for one in ("space1", "space2", "space3") if one in shown] == ["space2", "space3"]
+    assert len(json.loads(run_command("registry", "audit", "--most", "2", "--json").out)["answer"]["entries"]) == 2
+    assert run_command("registry", "audit", "--most", "2", "--verify").code == 2, "a part of the log has no verdict"
+
+
+def test_a_verified_log_has_a_verdict_for_programs(log):
+    done = run_command("registry", "audit", "--verify", "--json", "--expect", log[1])
+    assert json.loads(done.out)["answer"] == {"verified": 3, "digest": log[2]}
+
+
+def test_a_digest_that_was_kept_and_is_gone_breaks_the_log(log):
+    done = run_command("registry", "audit", "--verify", "--expect", "f" * 64)
+    assert (done.code, "AUDIT_BROKEN" in done.err) == (4, True)
+    assert run_command("registry", "audit", "--expect", log[0]).code == 2
+
+
+@pytest.mark.usefixtures("answered")
+def test_deleting_a_package_needs_a_yes(monkeypatch):
+    sent = []
+    monkeypatch.setattr(RemoteRegistry, "set_state", lambda *arguments, **_: sent.append(arguments[1:]))
+    refused = run_command("registry", "status", "ann/notes", "deleted")
+    assert (refused.code, "pass --yes" in refused.err, sent) == (2, True, [])
+    assert run_command("registry", "status", "ann/notes", "deleted", "--yes").code == 0
+    assert sent == [("ann/notes", "deleted")]
+
+
+def test_a_command_of_the_program_is_found_where_a_group_has_none():
+    assert "Did you mean skillwire yank?" in run_command("registry", "yank", "ann/notes@1.0.0").err

@@ -9,7 +9,7 @@ from tests.support.memory_stores import MemoryTokens
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, AuditEntry, Change, Namespace
-from skillwire.registry.accounts import REGISTRY_SCOPES, Accounts, Actor, Person
+from skillwire.registry.accounts import REGISTRY_SCOPES, Accounts, Actor, NewToken, Person
 from skillwire.registry.audit import chain_digest, verify_entries
 from skillwire.registry.tokens import Tokens
 
@@ -176,3 +176,12 @@ class TestAuditLog:
             with pytest.raises(TrustError) as caught:
                 verify_entries(broken)
             assert caught.value.code == "AUDIT_BROKEN"
+
+
+async def test_an_account_that_becomes_an_operator_is_not_logged_as_made(registry):
+    await registry.add("bob")
+    first = await registry.accounts.make_first_operator(Actor("root"))
+    root = ROOT._replace(token_id=first.token.token_id)
+    await registry.accounts.issue(root, NewToken("laptop", ("publish",), account="bob", is_operator=True))
+    assert [one.change.action for one in await registry.packages.audit(2, 9)] == ["account.operator", "token.create"]
+    assert (await registry.packages.account("bob")).is_operator

@@ -4,8 +4,10 @@ import pytest
 from tests.support.memory_packages import MemoryPackages
 from tests.support.registry_site import skill_archive
 
+from skillwire.errors import NotFoundError, TrustError
 from skillwire.model.digest import Digest
-from skillwire.registry.accounts import PUBLISH, Actor
+from skillwire.model.package import Role
+from skillwire.registry.accounts import ADMIN, PUBLISH, Actor
 from skillwire.registry.packages import Registry
 from skillwire.server.uploads import read_upload
 
@@ -26,3 +28,23 @@ async def test_a_namespace_that_was_made_after_the_token_was_read_is_published_t
     for right in (first, second, await registry.check_publication(ann, "ann")):
         made = await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))
     assert made.how == "repeated"
+
+
+async def test_the_removal_of_one_who_is_no_member_is_refused():
+    store = MemoryPackages()
+    registry, actor = Registry(store, lambda: 1.0), Actor("ann", frozenset({ADMIN}))
+    await registry.create_namespace(actor, "acme")
+    with pytest.raises(NotFoundError, match="'bbo' is no member of acme") as refused:
+        await registry.set_role(actor, "acme", "bbo", None)
+    assert (refused.value.code, "member list acme" in str(refused.value.fix)) == ("ACCOUNT_NOT_FOUND", True)
+    assert [one.change.action for one in await store.audit(0, 9)] == ["namespace.create"]
+
+
+async def test_a_token_for_other_namespaces_is_refused_with_its_limit():
+    registry = Registry(MemoryPackages(), lambda: 1.0)
+    actor = Actor("ann", frozenset({PUBLISH, "namespace:ann"}))
+    await registry.create_namespace(Actor("ann", frozenset({ADMIN})), "bob")
+    with pytest.raises(TrustError, match="limited to other namespaces than bob"):
+        await registry.require(actor, Role.PUBLISHER, "bob", scope=PUBLISH)
+    with pytest.raises(TrustError, match="needs the scope admin"):
+        await registry.require(actor._replace(scopes=frozenset({PUBLISH})), Role.PUBLISHER, "bob", scope=ADMIN)

@@ -146,18 +146,18 @@ def set_status(path, status, **more):
         ask_registry("PATCH", f"/packages/team/{path}", {"status": status, **more})
         name, _, version = path.partition("/")
         if not version:
-            eventually(lambda: listed_status(name) == status)
+            eventually(lambda: listed(name).get("status", {}).get("status", "active") == status)
 
     return change
 
 
-def listed_status(name):
-    """Return the status of a package in the index of the team's registry."""
+def listed(name, path="/@team/.well-known/agent-skills/index.json"):
+    """Return what an index of the team's registry says of a package."""
     connection = HTTPConnection(TEAM["address"], timeout=PATIENCE)
     with closing(connection):
-        connection.request("GET", "/@team/.well-known/agent-skills/index.json")
+        connection.request("GET", path)
         rows = json.loads(connection.getresponse().read())["skills"]
-    return next(row.get("status", {}).get("status", "active") for row in rows if row["name"] == name)
+    return next((row for row in rows if row["name"] == name), {})
 
 
 #: Name of the transcript → the calls, one after the other in one project; functions change the project in between.
@@ -420,6 +420,7 @@ SCENES: dict[str, list[Step]] = {
         publish_team("reader", "1.0.0", "1.1.0"),
         publish_team("journal", "1.0.0", requires='["reader@~1.0", "nothing"]'),
         publish_team("diary", "1.0.0", requires='["reader@~1.0"]'),
+        lambda _: eventually(lambda: listed("Diary", "/.well-known/skill-sharing")),  # it follows later
         Call("find diary --from REGISTRY/@team"),
         Call("show REGISTRY/@team/reader"),
         Call("add REGISTRY/@team/journal"),

@@ -38,6 +38,8 @@ from skillwire.adapters.files.credentials import (
 )
 from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
+from skillwire.adapters.files.keys import LanKeys
+from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, read_discovery_file, user_file
 from skillwire.adapters.http.connection import known_addresses, resolve_host
 from skillwire.adapters.http.proxies import find_proxy
@@ -60,6 +62,7 @@ from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import Settings
 from skillwire.resolver.sources import Lookup
 from skillwire.trust.address import AddressPolicy
+from skillwire.trust.certificates import agents_of, belongs, is_own, life_of
 from skillwire.version import VERSION
 from skillwire.wire.exchange import HttpResponse
 
@@ -302,11 +305,42 @@ def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", f"offline: not asked are {', '.join(surroundings.settings.sources)}")
 
 
+def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Read the settings of the local network, the files that they name, and the certificate of this machine's agent."""
+    lan, keys = join_discovery(surroundings.settings.discovery, read_discovery_file), LanKeys()
+    certificate = keys.certificate()
+    revoked = revoked_part(lan, certificate)
+    if surroundings.settings.discovery:
+        yield Diagnosis("ok", "the settings of the local network, and the certificates that they name, can be read")
+    if certificate is None or lan.group_key_file:
+        return
+    names, ends = ", ".join(agents_of(certificate)), life_of(certificate)[1]
+    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
+    why = "Other agents refuse it, or list its skills as unverified."
+    if revoked is not None:
+        is_key = revoked == "certificate"
+        what = f"the certificate of {names}, or the SkillCenter CA that issued it, was revoked"
+        fix = f"skillwire key new{' --replace' if is_key else ''}, and have the key certified."
+        yield Diagnosis("problem", what, why, fix)
+    elif not keys.key_file.exists() or not belongs(certificate, keys.key()):
+        fix = "skillwire key new, and have the key certified: skillwire key install FOLDER."
+        yield Diagnosis("problem", f"the certificate of {names} is for another key than {keys.key_file}", why, fix)
+    elif ends < surroundings.now and not is_own(certificate):
+        fix = "Set renewFrom in [discovery.trust], or have another one issued: skillwire key new."
+        yield Diagnosis("problem", f"the certificate of {names} has ended at {when} UTC", why, fix)
+    else:
+        by = "self-signed, and renewed by itself" if is_own(certificate) else "by an authority"
+        yield Diagnosis("ok", f"the certificate of {names} is {by}; it ends at {when} UTC")
+
+
 def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:
     """Ask the bootstrap nodes of the DHT whether they are there, where it is on."""
     if not surroundings.settings.discovery or surroundings.offline:
         return
-    lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
+    try:
+        lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
+    except SkillwireError:  # a finding of the local network
+        return
     if not lan.dht.enabled or not lan.dht.bootstrap or lan.group_key_file:
         return
     answering = asyncio.run(find_answering(lan, _PING_SECONDS))
@@ -599,6 +633,7 @@ CHECKS: Final = (
     Check("Network", "proxies", check_proxies),
     Check("Network", "the address policy", check_policy),
     Check("Network", "being offline", check_offline),
+    Check("Network", "the local network", check_lan),
     Check("Network", "the DHT", check_dht),
     Check("Network", "certificate authorities", check_authorities),
     Check("Clock", "times of files", check_file_times),

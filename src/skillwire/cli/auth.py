@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skillwire.model.credential import Credential
 
 
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "signing key"}
 
 
@@ -123,7 +124,10 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
     if registry is not None:
         url = parse_url(registry)
         wanted, origin = wanted.for_registry(str(url)), str(url.origin)
-    result = log_in(_origin_of(origin or ""), wanted, settings.allow, output)
+    place = parse_url(_origin_of(origin or ""))
+    if place.scheme == "http" and place.host not in _LOOPBACK:
+        output.note(warning("not encrypted: "), f"others on the network can read the token for {place.host}")
+    result = log_in(str(place.origin), wanted, settings.allow, output)
     if isinstance(result, LoginPlan):
         _print_plan(result, "keyring" if in_keyring else "file", output)
         return

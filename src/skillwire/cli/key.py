@@ -159,10 +159,11 @@ def enroll(
         success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
     )
     output.note(_loaded())
-    output.line("trust this authority: add to ", dim(str(settings_file.user_file())))
-    output.line("  [discovery.trust]")
-    for name, value in trust.items():
-        output.line(f"  {name} = {json.dumps(value)}")
+    if not {str(roots)}.issubset(_settings().roots):
+        output.line(f"trust this authority: add to {settings_file.user_file()}, and restart servers")
+        output.line("  [discovery.trust]")
+        for name, value in trust.items():
+            output.line(f"  {name} = {json.dumps(value)}")
 
 
 @command.command()

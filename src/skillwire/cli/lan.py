@@ -27,7 +27,7 @@ from skillwire.cli.options import CommandGroup, Duration, LazyModule, confirm
 from skillwire.cli.output import bold, dim, encode_document, output_options, print_end, success, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.errors import FetchError, TrustError, UsageError
-from skillwire.model.lan import REVOKED, FoundVia
+from skillwire.model.lan import REVOKED, REVOKED_FIX, FoundVia
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -340,8 +340,8 @@ async def _digest_of(settings: LanSettings, agent_id: str) -> bytes:
             return digest
         is_revoked = agent.is_revoked(agent_id)
     if is_revoked:
-        fix = f"Run skillwire key new --replace on {agent_id}, and have the new key certified."
-        raise TrustError("DISC_004", f"{agent_id} cannot be trusted: {REVOKED}", fix=fix)
+        message = f"{agent_id} cannot be trusted: {REVOKED}"
+        raise TrustError("DISC_004", message, fix=REVOKED_FIX.format(agent=agent_id))
     message = f"no agent {agent_id} was heard"
     raise FetchError("DISC_001", message, fix="Start its server with --lan; skillwire lan lists the agents.")
 

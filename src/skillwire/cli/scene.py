@@ -216,6 +216,9 @@ class Substitute:
         if agreed:
             return found[0]
         if not has_terminal():
+            if len(found) == 1:
+                message = f"one skill can provide {self._scene}: {names}"
+                raise UsageError("USAGE", message, fix="Pass --yes to install it.")
             message = f"several skills can provide {self._scene}"
             raise UsageError("USAGE", message, fix=f"Pass --skill with one of {names}, or --yes for the first.")
         for number, skill in enumerate(offered, 1):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire.adapters.lan import sockets
 from skillwire.cli.lan import run_until_stopped
 from skillwire.cli.options import Duration
 from skillwire.cli.output import (
@@ -85,12 +86,13 @@ def command(*, output: Output, folder: str, seconds: float | None, once: bool, h
 
 
 def _own_address() -> str:
-    """Return the address from which this machine reaches the network; loopback without one."""
+    """Return the address from which this machine reaches the network, or its own one there; loopback without one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
             asked.connect(_ELSEWHERE)
-        except OSError:
-            return "127.0.0.1"
+        except OSError:  # no default route
+            found = (one.host for one in sockets.links(sockets.present(), has_ipv6=False))
+            return next(found, "127.0.0.1")
         return str(asked.getsockname()[0])
 
 

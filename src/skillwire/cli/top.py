@@ -74,6 +74,7 @@ class _View:
         self._listed = list_executions((), {}, time.time())
         self._troubles: dict[str, str] = {}
         self._first = 0
+        self._is_complete = False  # whether all agents had time to answer
 
     async def print_once(self) -> None:
         """Print the state once; raise the error of executions that cannot be read."""
@@ -105,7 +106,7 @@ class _View:
         """Draw the state until q or a signal."""
         async with AsyncExitStack() as stack:
             await self._join(stack)
-            asking = None if self._agent is None else asyncio.create_task(self._agent.discover())
+            asking = None if self._agent is None else asyncio.create_task(self._listen(self._agent))
             pressed = asyncio.Event()
             with Screen() as screen, _keys(lambda keys: self._press(keys, pressed)):
                 due = 0.0
@@ -122,6 +123,10 @@ class _View:
             if asking is not None:
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
+
+    async def _listen(self, agent: LanAgent) -> None:
+        await agent.discover()
+        self._is_complete = True
 
     async def _join(self, stack: AsyncExitStack) -> None:
         try:
@@ -169,7 +174,11 @@ class _View:
 
     def _lines(self, size: tuple[int, int]) -> list[list[Part]]:
         columns, height = size
-        network = [] if self._agent is None else [[], *picture(self._agent.snapshot(), columns)]
+        network = (
+            []
+            if self._agent is None
+            else [[], *picture(self._agent.snapshot(), columns, is_complete=self._is_complete)]
+        )
         foot: list[list[Part]] = [[warning(shortened(text, columns))] for text in self._troubles.values()]
         foot.append([dim("q quits, arrows scroll")])
         room = max(height - len(foot) - 1 - min(len(network), height // _LAN_SHARE), 1)

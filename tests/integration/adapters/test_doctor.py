@@ -29,7 +29,9 @@ from skillwire.adapters.doctor import (
     judge_skew,
     read_environment,
 )  # fmt: skip
+from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.failing_tasks import write_failing
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.adapters.sql.migrations import read_migrations
@@ -38,6 +40,8 @@ from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.lockfile import encode_lock
+from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.ecdsa import new_key
 
 
 @pytest.fixture
@@ -475,6 +479,47 @@ def test_permissions_for_others_are_a_problem(tmp_path, mode, severity):
     secret.touch()
     secret.chmod(mode)
     assert judge_secret_file(secret).severity == severity
+
+
+class TestLocalNetwork:
+    CHECKS = (Check("Network", "the local network", doctor.check_lan),)
+
+    def look(self, project, home, text=""):
+        (home / "config").mkdir(parents=True, exist_ok=True)
+        (home / "config" / "skillwire.toml").write_text(text)
+        return look(project, checks=self.CHECKS)
+
+    def test_a_key_of_the_settings_that_does_not_exist_is_found_once(self, project, home):
+        (home / "config").mkdir(parents=True)
+        (home / "config" / "skillwire.toml").write_text('[discovery.trust]\nroot = ["root.pem"]\n')
+        network = Check("Network", "the DHT", doctor.check_dht)
+        (section,) = look(project, checks=[*self.CHECKS, network])
+        (row,) = section.diagnoses
+        assert row.what.startswith("unknown key 'root' (")
+        assert row.fix == "Did you mean roots?"
+
+    def test_a_file_that_the_settings_name_and_that_is_missing_is_found(self, project, home):
+        (row,) = faults(self.look(project, home, '[discovery.trust]\nroots = ["root.pem"]\n'))
+        assert "config/root.pem: it cannot be read" in row
+
+    def test_the_certificate_of_this_machine_is_judged(self, project, home):
+        now = time.time()
+        ca = AuthorityFolder.create(project / "ca", "Test", now - 10 * 86_400)
+        text = f'[discovery.trust]\nroots = ["{ca.root_file}"]\nintermediates = ["{ca.center_file}"]\n'
+        text += f'revocations = ["{ca.revocations_file}"]\n'
+        assert self.look(project, home, text)[0].diagnoses[0].severity == "ok"
+        keys, names = LanKeys(), RequestedNames(("office",))
+        assert not keys.key_file.exists(), "nothing is made"
+        for days, said in ((-8, "the certificate of office has ended at"), (0, "")):
+            keys.keep_certificate(ca.issue(names, keys.key().public_key(), now + days * 86_400))
+            assert [said in row for row in faults(self.look(project, home, text))] == [True] * bool(said)
+        ca.revoke("office", now)
+        (row,) = faults(self.look(project, home, text))
+        assert "was revoked" in row
+        keys.keep_key(new_key())
+        keys.keep_certificate(ca.issue(RequestedNames(("other",)), new_key().public_key(), now))
+        (row,) = faults(self.look(project, home, text))
+        assert "the certificate of other is for another key" in row
 
 
 @pytest.mark.parametrize("others", ["", '{ host = "127.0.0.1", port = 9 }'])

@@ -5,13 +5,18 @@ import json
 import os
 import re
 import signal
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
+from skillwire.cli.options import open_progress
+from skillwire.cli.output import Output
+from skillwire.cli.scene import Substitute
 from skillwire.client.session import ClientSession
-from skillwire.errors import FetchError, SourceLocation
+from skillwire.errors import FetchError, SourceLocation, UsageError
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, SceneResult
 from skillwire.model.skill import Finding
 from skillwire.resolver import ladder
@@ -330,6 +335,22 @@ def test_the_request_on_the_network_is_the_first_of_the_sources_that_were_tried(
 
 def tried(rungs):
     return [(rung["name"], rung["outcome"]) for rung in rungs]
+
+
+@pytest.mark.parametrize(
+    ("names", "message", "fix"),
+    [
+        (["a"], "one skill can provide auth: a", "Pass --yes to install it."),
+        (["a", "b"], "several skills can provide auth", "Pass --skill with one of a, b, or --yes for the first."),
+    ],
+)
+def test_without_a_terminal_the_options_are_named_that_choose_a_skill(names, message, fix):
+    found: Any = [SimpleNamespace(name=name) for name in names]
+    client: Any = SimpleNamespace(rungs=())
+    substitute = Substitute(Output(), open_progress(Output()), client, "auth", ())
+    with pytest.raises(UsageError, match=message) as caught:
+        substitute.choose(found, None, agreed=False)
+    assert caught.value.fix == fix
 
 
 @pytest.mark.usefixtures("agent")

@@ -116,9 +116,14 @@ def load_trust(
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes))
 
 
-def revoked_part(settings: LanSettings, certificate: bytes) -> Literal["certificate", "authority"] | None:
-    """Return whether the lists revoke our certificate or key, or the SkillCenter CA that issued it. Writes nothing."""
+def revoked_part(settings: LanSettings, certificate: bytes | None) -> Literal["certificate", "authority"] | None:
+    """Return whether the lists revoke our certificate or key, or the SkillCenter CA that issued it. Writes nothing.
+
+    All files that the settings name are read. Raises: as :func:`load_trust`.
+    """
     if settings.group_key_file:
+        with _naming_setting(settings, "group_key_file"):
+            read_group_key(Path(settings.group_key_file))
         return None
     now = time.time()
     local = local_authority(settings)
@@ -129,6 +134,8 @@ def revoked_part(settings: LanSettings, certificate: bytes) -> Literal["certific
     with _naming_setting(settings, "revocations"):
         for name in _files_of_revocations(settings, local):
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
+    if certificate is None:
+        return None
     leaf = x509.load_der_x509_certificate(certificate)
     key = key_of(leaf)
     if revocations.is_revoked(certificate_id(leaf)) or (key is not None and revocations.is_key_revoked(key.digest)):

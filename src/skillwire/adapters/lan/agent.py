@@ -46,7 +46,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.execution import Moment
-from skillwire.model.lan import REVOKED, LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
@@ -554,8 +554,12 @@ class LanAgent:
     def warnings(self) -> tuple[SkillwireError, ...]:
         """Why others are not heard: ``LAN_UNHEARD``, ``LAN_REFUSED`` if revoked, and ``DISC_005`` without a network."""
         links = [] if self._links is None else self._links.open_links()
-        refused = [f"{agent} at {host} is refused: {REVOKED}" for host, agent in self.revoked.items()]
-        warnings = *self._router.warnings, *(TrustError("LAN_REFUSED", text) for text in refused[:_NOTES])
+        places = {agent: host for host, agent in reversed([*self.revoked.items()])}
+        refused = [
+            TrustError("LAN_REFUSED", f"{agent} at {host} is refused: {REVOKED}", fix=REVOKED_FIX.format(agent=agent))
+            for agent, host in [*places.items()][:_NOTES]
+        ]
+        warnings = *self._router.warnings, *refused
         is_alone = bool(links) and not self.settings.interfaces
         if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):
             return warnings

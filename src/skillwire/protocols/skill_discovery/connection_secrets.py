@@ -37,7 +37,7 @@ _BASE_PATH: Final = re.compile(
 )
 _REFUSED_FIX: Final = (
     "Have the provider name the authority that has certified this agent in its [discovery.trust] roots and "
-    "intermediates; or have it set useUnverified, which gives keys to uncertified agents."
+    "intermediates, or set useUnverified, which gives keys to uncertified agents; then restart its server."
 )
 
 

@@ -26,7 +26,7 @@ from skillwire.errors import (
     in_seconds,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.lan import REVOKED, LanSkill, SceneResult, host_and_port
+from skillwire.model.lan import REVOKED, REVOKED_FIX, LanSkill, SceneResult, host_and_port
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.sources import Source
@@ -47,10 +47,6 @@ _UNVERIFIED_FIX: Final = (
     "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] roots. To "
     "use it all the same, if you trust everyone on this network, give --unverified, or use_unverified=True in a "
     "program."
-)
-_REVOKED_FIX: Final = (
-    "Use another provider. If its agent is to be trusted again, run skillwire key new --replace there, and have the "
-    "new key certified."
 )
 _CONFLICT_FIX: Final = (
     "Ask again in a moment: a version that was just published has a new record within seconds. If it stays, ask the "
@@ -317,7 +313,7 @@ def unusable(skill: LanSkill) -> SkillwireError:
 def revoked(agent_id: str, skill_id: str, place: str) -> TrustError:
     """Return the refusal to use a skill of an agent whose key was revoked."""
     message = f"{agent_id}, which offers {skill_id}, is refused: {REVOKED}"
-    return TrustError("DISC_004", message, place=SourceLocation(place), fix=_REVOKED_FIX)
+    return TrustError("DISC_004", message, place=SourceLocation(place), fix=REVOKED_FIX.format(agent=agent_id))
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:

@@ -64,8 +64,11 @@ def open_stores(url: str = "") -> Stores:
     """
     url = url or os.environ.get("SKILLWIRE_STORE", "")
     if not url and (file := os.environ.get("SKILLWIRE_STORE_FILE")):
-        with storage_errors(Path(file)):
+        try:
             url = Path(file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            message, fix = f"SKILLWIRE_STORE_FILE names it: {error}", "Correct SKILLWIRE_STORE_FILE, or the file."
+            raise StorageError("STORAGE", message, place=SourceLocation(file), fix=fix) from error
     place = state_directory(), url
     if place not in _opened:
         _opened[place] = Stores(*place)
@@ -102,7 +105,8 @@ class Stores:
             fix = "Write postgresql://USER@HOST/DATABASE, or leave it out for the state directory."
             raise UsageError("USAGE", f"{url.partition(':')[0][:20]!a} is no kind of store", fix=fix)
         self._state = state
-        self._key_path = Path(os.environ.get("SKILLWIRE_SERVER_KEY_FILE") or state / SERVER_KEY)
+        named = os.environ.get("SKILLWIRE_SERVER_KEY_FILE")
+        self._key_path, self._is_key_named = Path(named or state / SERVER_KEY), bool(named)
         self.url = url
         self._name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._keeping: asyncio.Task[None] | None = None
@@ -206,7 +210,16 @@ class Stores:
         return Tokens(SqlTokens(self.database), self.server_key(), time.time)
 
     def server_key(self) -> bytes:
-        """Return the server's key, from which others are derived; created if missing. Raises StorageError."""
+        """Return the server's key, from which others are derived; created if missing, unless the environment names it.
+
+        Raises StorageError.
+        """
+        if self._is_key_named and not self._key_path.exists():  # a new one would make each token invalid
+            message = "there is no such file, and SKILLWIRE_SERVER_KEY_FILE names it"
+            fix = (
+                f"Copy server.key there, or for a first server: (umask 077; head -c 32 /dev/urandom >{self._key_path})"
+            )
+            raise StorageError("SERVER_KEY", message, place=SourceLocation(str(self._key_path)), fix=fix)
         return read_server_key(self._key_path)
 
     @cached_property

@@ -17,6 +17,7 @@ from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import Output, Part, bold, dim, output_options
 from skillwire.cli.serve import command as serve_command
+from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.settings import TracedSetting, trace_settings
@@ -91,16 +92,26 @@ def path(*, output: Output) -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), envvar="SKILLWIRE_SERVE_CONFIG")
+@click.argument(
+    "file",
+    required=False,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="SKILLWIRE_SERVE_CONFIG",
+)
 @output_options
-def check(*, output: Output, file: Path) -> None:
+def check(*, output: Output, file: Path | None) -> None:
     """Report every problem of a server's configuration FILE, and of the files and variables that it names.
 
     FILE is by default that of SKILLWIRE_SERVE_CONFIG. Exits with 2 when there is a problem.
     """
+    if file is None:
+        fix = "Name it: skillwire config check FILE; or set SKILLWIRE_SERVE_CONFIG."
+        raise UsageError("USAGE", "no configuration file is named", fix=fix)
     problems = sorted(_problems(file), key=lambda error: (error.place and error.place.line) or 0)
     for problem in problems:
-        output.finding(as_finding(problem)._replace(level="error"))
+        found = as_finding(problem)._replace(level="error")
+        is_general = found.fix == CODES["SERVER_CONFIGURATION"].fix  # which names this command
+        output.finding(found._replace(fix="Correct it at the location shown.") if is_general else found)
     output.document({"schema": "skillwire/config-check/1", "file": str(file)})
     output.line(f"{file}: ", plural(len(problems), "problem") if problems else "no problem found")
     if problems:

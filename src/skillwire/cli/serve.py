@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import threading
 from collections.abc import Awaitable, Callable
@@ -32,7 +33,8 @@ from skillwire.cli.options import (
     server_config_option,
 )
 from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
-from skillwire.errors import UsageError
+from skillwire.errors import SourceLocation, UsageError, did_you_mean
+from skillwire.model.skill import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,11 +121,21 @@ class _ServerCommand(click.Command):
 
     def __init__(self, *arguments: Any, prefix: str, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._prefix = prefix
         for parameter in self.params:
             if parameter.name not in {"as_json", "quiet"}:
                 parameter.envvar = f"{prefix}{parameter.name.upper()}"
             if isinstance(parameter, click.Option):
                 parameter.show_envvar = True
+
+    def warn_of_variables(self, output: Output, environment: Mapping[str, str]) -> None:
+        """Report each variable that begins as those of the parameters and is none of them; orchestrators set some."""
+        known = [str(parameter.envvar) for parameter in self.params if parameter.envvar]
+        for name in sorted(environment):
+            if name.startswith(self._prefix) and name not in known:
+                fix = did_you_mean(name, known, n=1) or f"Known are {', '.join(known)}."
+                place = SourceLocation(ascii(name)[1:-1][:80])
+                output.finding(Finding("USAGE", "warning", "there is no variable of this name", place, fix))
 
 
 def _read_serve_table(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
@@ -210,6 +222,7 @@ def command(
     """
     from skillwire.server import app, run  # noqa: PLC0415  # --help does without
 
+    command.warn_of_variables(output, os.environ)
     folders = folders or (() if registry else (".",))
     if registry and grant_all:
         fix = "Leave --grant-all out, and grant single skills: skillwire grant add."
@@ -317,6 +330,7 @@ def worker_command(
     """
     from skillwire.server.app import make_worker  # noqa: PLC0415  # same
 
+    worker_command.warn_of_variables(output, os.environ)
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=workers)
     number = configuration.executions.concurrency
 

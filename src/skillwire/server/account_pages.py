@@ -114,10 +114,17 @@ class _Pages:
         return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
 
     @staticmethod
-    async def _show_step(request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any) -> None:
+    async def _show_step(
+        request: ConsoleRequest,
+        step: Step,
+        fields: Mapping[str, str] = {},
+        *,
+        status: HTTPStatus | None = None,
+        **more: Any,
+    ) -> None:
         refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
         html = await asyncio.to_thread(step_page, step, request.frame, **more)
-        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
+        await request.show(html, status or (refused if "problem" in more else HTTPStatus.OK), fields)
 
 
 class SignInPages(_Pages):
@@ -151,7 +158,7 @@ class SignInPages(_Pages):
         try:
             url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
         except SkillwireError as error:
-            await self._show_failure(request, error)
+            await self._show_failure(request, error, status=HTTPStatus.SERVICE_UNAVAILABLE)
             return
         carried["next"] = following_path(request.parameter("next"))
         fields = self._sessions.set_cookie(request.scope, self._sessions.seal("-state", carried), "-state")
@@ -231,14 +238,19 @@ class SignInPages(_Pages):
         return "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
 
     async def _show_failure(
-        self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
+        self,
+        request: ConsoleRequest,
+        error: SkillwireError,
+        fields: Mapping[str, str] = {},
+        *,
+        status: HTTPStatus = HTTPStatus.FORBIDDEN,
     ) -> None:
         if isinstance(error, StorageError):
             raise error
         reason = error.details.get("reason", error.code)
         structlog.get_logger("skillwire").warning("a sign-in failed", error=error.message, reason=reason)
         problem = f"Signing in failed ({reason}); the server's log has more."
-        await self._show_step(request, "failed", fields, problem=problem)
+        await self._show_step(request, "failed", fields, status=status, problem=problem)
 
 
 class AccountPages(_Pages):

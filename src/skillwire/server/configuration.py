@@ -344,6 +344,10 @@ def load_credentials(configuration: ServerConfiguration, environment: Mapping[st
     else:
         where = settings.client_secret_env or ""
         secret = environment.get(where, "")
+        if not secret:
+            message, fix = f"the variable {where} is not set", f"Set {where} to the secret that the issuer gave."
+            place = SourceLocation(configuration.source or where)
+            raise UsageError("SERVER_CONFIGURATION", message, place=place, fix=fix)
     if not secret or not secret.isprintable():
         raise UsageError("SERVER_CONFIGURATION", "there is no secret of one line", place=SourceLocation(where))
     return Credentials(settings.client_id, secret)

@@ -127,7 +127,7 @@ def test_a_check_reports_every_problem_with_its_place(tmp_path, monkeypatch, cap
         ("server.toml", 6),
         ("absent", None),
         ("absent.env", None),
-        ("NOT_SET", None),
+        ("server.toml", None),
     }
     assert run(["config", "check", "server.toml"]) == 2
     shown = capsys.readouterr()
@@ -142,6 +142,23 @@ def test_a_file_without_a_problem_passes_the_check(tmp_path, monkeypatch, capsys
     monkeypatch.setenv("SKILLWIRE_SERVE_CONFIG", "server.toml")
     assert run(["config", "check"]) == 0
     assert capsys.readouterr().out == "server.toml: no problem found\n"
+
+
+def test_a_secret_that_is_not_set_is_named_by_its_variable(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("NOT_SET", raising=False)
+    rows = 'issuer = "https://a.example"\naudience = "a"\nclient_id = "b"\nclient_secret_env = "NOT_SET"\n'
+    (tmp_path / "server.toml").write_text(f"[oauth2]\n{rows}wrong = 1\n")
+    assert run(["config", "check", str(tmp_path / "server.toml")]) == 2
+    shown = capsys.readouterr().err
+    assert "the variable NOT_SET is not set" in shown
+    assert "Set NOT_SET to" in shown
+    assert "config check" not in shown, "it has just been run"
+
+
+def test_a_check_without_a_file_names_the_variable(monkeypatch, capsys):
+    monkeypatch.delenv("SKILLWIRE_SERVE_CONFIG", raising=False)
+    assert run(["config", "check"]) == 2
+    assert "SKILLWIRE_SERVE_CONFIG" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_toml_has_one_problem(tmp_path, capsys):

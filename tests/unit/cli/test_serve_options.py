@@ -2,7 +2,9 @@
 
 import pytest
 
+from skillwire.cli import serve
 from skillwire.cli.main import cli
+from skillwire.cli.output import Output
 from skillwire.errors import UsageError
 
 FILE = '[serve]\nfolders = ["skills"]\nhost = "192.0.2.1"\nport = 1\nlog_format = "json"\npoll_seconds = 3\n'
@@ -68,3 +70,12 @@ def test_worker_reads_its_own_variables(parameters, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_WORKER_WORKERS", "3")
     monkeypatch.setenv("SKILLWIRE_SERVE_WORKERS", "4")
     assert parameters("worker")["workers"] == 3
+
+
+def test_a_misspelt_variable_is_reported_with_the_likely_one(capsys):
+    output = Output()
+    serve.command.warn_of_variables(output, {"SKILLWIRE_SERVE_PROT": "1", "SKILLWIRE_SERVE_PORT": "2", "PORT": "3"})
+    shown = capsys.readouterr().err
+    assert "SKILLWIRE_SERVE_PROT" in shown
+    assert "Did you mean SKILLWIRE_SERVE_PORT?" in shown
+    assert shown.count("no variable") == 1

@@ -928,7 +928,7 @@ class TestPages:
     async def test_an_issuer_that_is_down_is_a_page(self, site, issuer):
         issuer.metadata = {"issuer": "https://other.example"}
         answer = await Browser(site.application).get("/account/sign-in")
-        assert (answer.status, "Signing in failed" in answer.body.decode()) == (403, True)
+        assert (answer.status, "Signing in failed" in answer.body.decode()) == (503, True)
 
     async def test_a_session_is_revoked_as_a_token(self, site, issuer):
         browser = Browser(site.application)

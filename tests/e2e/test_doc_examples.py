@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.pages import check, examples
 from tests.support.processes import in_shell
@@ -37,16 +38,18 @@ def _index(origin):
 
 @pytest.fixture(scope="module")
 def publisher(tmp_path_factory):
-    """Serve a copy of the example skills; return its folder and its origin."""
+    """Serve a copy of the example skills; return its folder, its origin, and one of its API keys."""
     folder = tmp_path_factory.mktemp("publisher")
     shutil.copytree(PROJECT / "examples" / "skills", folder / "skills")
+    environment = {"SKILLWIRE_HOME": str(folder / "server")}
+    issued = run_command("token", "create", "reader", "--skill", "csv-profile", "--json", env=environment)
     with serving(folder / "skills", folder / "server") as origin:
-        yield folder, origin
+        yield folder, origin, issued.document()["secret"]
 
 
 @pytest.mark.parametrize(("name", "section"), _sections().items(), ids=_sections())
 def test_the_examples_of_a_command_show_what_happens(name, section, publisher):
-    folder, origin = publisher
+    folder, origin, key = publisher
     project, home = folder / f"project-{name}", folder / f"home-{name}"
     project.mkdir()
     home.mkdir()
@@ -54,7 +57,9 @@ def test_the_examples_of_a_command_show_what_happens(name, section, publisher):
     for command, output in [example for block in blocks for example in examples(block)]:
         if not command.startswith(NOT_RUN):
             before = _index(origin)
-            shown = in_shell(command, project, {WRITTEN_ORIGIN: origin}, home=home / "skillwire", user=home)
+            shown = in_shell(
+                command, project, {WRITTEN_ORIGIN: origin, "my-key": key}, home=home / "skillwire", user=home
+            )
             check([(command, output, shown)], 1)
             if "../skills/" in command:
                 eventually(partial(_index, origin), partial(operator.ne, before))

@@ -264,6 +264,7 @@ class _View:
             asking.cancel()
             return
         asking.result()
+        await agent.adopt_group_orders()
         known = _FEW
         with suppress(TimeoutError):
             async with asyncio.timeout(min(_MANY_TAKE, self._seconds or _MANY_TAKE)):

@@ -81,7 +81,7 @@ class _View:
         async with AsyncExitStack() as stack:
             await self._join(stack)
             if self._agent is not None:
-                await self._agent.discover()
+                await self._listen(self._agent)
             self._listed = await self._read()
             snapshot = None if self._agent is None else self._agent.snapshot()
         rows = [{name: getattr(one, name) for name in one.__struct_fields__} for one in self._listed.executions]
@@ -126,6 +126,7 @@ class _View:
 
     async def _listen(self, agent: LanAgent) -> None:
         await agent.discover()
+        await agent.adopt_group_orders()
         self._is_complete = True
 
     async def _join(self, stack: AsyncExitStack) -> None:

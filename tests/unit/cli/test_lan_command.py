@@ -51,6 +51,9 @@ class FakeAgent:
         self.patience = patience
         return self.known.skills
 
+    async def adopt_group_orders(self):
+        pass
+
     def snapshot(self):
         return self.known
 

@@ -500,6 +500,10 @@ class LanAgent:
         names = list(scenes)[:_ORDERED]
         return dict(zip(names, await asyncio.gather(*map(self._queries.group_order, names)), strict=True))
 
+    async def adopt_group_orders(self) -> None:
+        """Order the known scenes as a registry does: an agent that has just started knows no first registrations."""
+        self._view.orders = await self.group_orders(scene.name for scene in self._view.scenes())
+
     def key_digest_of(self, agent_id: str) -> bytes | None:
         """Return the SHA-256 of the key with which an agent has proven itself here; None for an unknown agent."""
         rings = [link.node.ring for link in self._links or ()]

@@ -7,7 +7,7 @@ that. Scenes follow from the listed skills, in the order that all agents compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from skillwire.model.execution import Moment
 from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
@@ -29,6 +29,8 @@ class View:
         self._scenes: dict[str, LanScene] = {}
         self._dirty: set[str] = set()
         self._moved: dict[Key, Change] = {}
+        #: The members of groups as a registry orders them, which knows who was there first.
+        self.orders: Mapping[str, Sequence[Key]] = {}
 
     def add(self, link: str, registry: Registry, zone: str = "") -> None:
         """Add the registry of a link; ``zone`` is the interface, for link-local addresses."""
@@ -72,7 +74,13 @@ class View:
         keys = {one.key for registry in registries for one in registry.in_scene(name) if not one.is_hint}
         providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
         ranks = {key: min(rank for one in registries if (rank := one.rank(key)) is not None) for key in keys}
-        return LanScene(name, scenes.group_id(name), members_of(providers, lambda one: ranks[one[:2]]))
+        places = {key: place for place, key in enumerate(self.orders.get(name, ()))}
+
+        def rank_in(one: LanSkill) -> tuple[object, ...]:
+            *trust_and_health, since, key = ranks[one[:2]]
+            return *trust_and_health, places.get(one[:2], len(places)), since, key
+
+        return LanScene(name, scenes.group_id(name), members_of(providers, rank_in))
 
     def is_suspected(self) -> bool:
         """Return whether the network is suspected, on some link."""

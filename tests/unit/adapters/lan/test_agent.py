@@ -8,7 +8,7 @@ from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
 from skillwire.adapters.lan import probes
-from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.agent import ASKING, LanAgent
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.node import Role
@@ -176,3 +176,23 @@ def test_the_primary_of_a_scene_is_waited_for_though_a_backup_registered_before_
         assert result.connection_info["endpoint"] == "192.168.1.1:8080"
 
     play(scenario)
+
+
+def test_an_agent_that_has_just_started_has_the_primary_of_those_that_knew_who_came_first(play):
+    async def scenario(start):
+        await start(2, "skill-b")
+        await asyncio.sleep(8)
+        await start(1, "skill-a")
+        await asyncio.sleep(8)
+        asks = await start(3, roles=ASKING)
+        await asks.discover()
+        assert primary(asks) == "skill-a", "by name"
+        await asks.adopt_group_orders()
+        assert primary(asks) == "skill-b"
+        assert list((await asks.group_orders(["auth"]))["auth"]) == [("agent-2", "skill-b"), ("agent-1", "skill-a")]
+
+    play(scenario)
+
+
+def primary(agent):
+    return agent.snapshot().scenes[0].members[0].skill_id

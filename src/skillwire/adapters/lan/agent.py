@@ -210,7 +210,7 @@ class EventRouter:
         *,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
-        self.warnings: tuple[TrustError, ...] = ()
+        self._mismatches: tuple[tuple[PeerMismatch, TrustError], ...] = ()
         self._view = view
         self._state = state
         self._suspects = suspects
@@ -233,13 +233,21 @@ class EventRouter:
                 self._suspects.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):
                 trouble = TrustError("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
-                if trouble.message not in [one.message for one in self.warnings]:
-                    self.warnings = (*self.warnings, trouble)[-_NOTES:]
+                if trouble.message not in [one.message for _, one in self._mismatches]:
+                    self._mismatches = (*self._mismatches, (event, trouble))[-_NOTES:]
                     self._on_trouble(trouble)
             else:
                 self._queries.take(link, event)
         if self._view.has_more and self._rest_timer is None:
             self._rest_timer = asyncio.get_running_loop().call_later(_REST_PAUSE, self._report_rest)
+
+    @property
+    def warnings(self) -> tuple[TrustError, ...]:
+        """The ignored peers: those of IPv6 where there is none of IPv4 with the same difference, as hosts have both."""
+        by_ipv4 = {peer.difference for peer, _ in self._mismatches if ":" not in peer.by.host}
+        return tuple(
+            trouble for peer, trouble in self._mismatches if ":" not in peer.by.host or peer.difference not in by_ipv4
+        )
 
     def end(self) -> None:
         """Report no more."""

@@ -1,6 +1,8 @@
 """Agents on a network in memory, with virtual time: what they list."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.loopback_lan import given
@@ -8,12 +10,14 @@ from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
 from skillwire.adapters.lan import probes
-from skillwire.adapters.lan.agent import ASKING, LanAgent
+from skillwire.adapters.lan.agent import ASKING, EventRouter, LanAgent
+from skillwire.protocols.skill_discovery.events import PeerMismatch
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.wire.node import Peer
 
 KEY = GroupKey(b"a secret that all of us share")
 
@@ -196,3 +200,15 @@ def test_an_agent_that_has_just_started_has_the_primary_of_those_that_knew_who_c
 
 def primary(agent):
     return agent.snapshot().scenes[0].members[0].skill_id
+
+
+def test_a_host_that_is_ignored_at_both_of_its_addresses_is_one_warning():
+    told: list[str] = []
+    view: Any = SimpleNamespace(has_more=False)
+    nothing: Any = None
+    router = EventRouter(view, None, nothing, nothing, on_trouble=lambda error: told.append(error.message))
+    differences = "speaks the profile open, and we signed", "signs with a group key, and we have none"
+    for host, difference in (("fd00::1", 0), ("192.168.1.1", 0), ("fd00::2", 1), ("192.168.1.1", 0)):
+        router.take(nothing, [PeerMismatch(Peer(host, len(told)), differences[difference])])
+    assert [one.message.partition(" ")[0] for one in router.warnings] == ["192.168.1.1", "fd00::2"]
+    assert len(told) == 3, "the log has every address"

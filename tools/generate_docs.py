@@ -208,7 +208,7 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
 
 
 def list_of_routes(*, of_registry: bool = False) -> str:
-    """Return the server's route table as OpenAPI describes it, without the paths that repeat those of Agent Skills.
+    """Return the server's routes as OpenAPI describes it, without the paths that repeat those of Agent Skills.
 
     With ``of_registry``, the rows that only a registry has, without its pages and the APIs of other registries.
     """
@@ -229,8 +229,8 @@ def list_of_routes(*, of_registry: bool = False) -> str:
         shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
         repeats = path.startswith(("/@{scope}", "/.well-known/skills/", "/api/v1/", "/v1/"))
         if not repeats and not (of_registry and (path in without or described[methods[0]]["tags"] == ["Pages"])):
-            rows.append((f"`{shown}`", ", ".join(methods).upper(), described[methods[0]]["summary"]))
-    return _table(("path", "methods", "content"), rows)
+            rows.append(f"- `{', '.join(methods).upper()} {shown}`: {described[methods[0]]['summary']}")
+    return "\n".join(rows)
 
 
 def lint_rules() -> str:

@@ -64,13 +64,15 @@ class Front:
         authority.configure_trust(self._context)
         certificate = authority.issue_cert("skills.example.com")
         certificate.private_key_and_cert_chain_pem.write_to_path(work / "both.pem")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        with socket.socket() as probe, socket.socket() as another:
+            for one in (probe, another):
+                one.bind(("127.0.0.1", 0))
+            self.port, self.plain_port = probe.getsockname()[1], another.getsockname()[1]
         ours = {written: here.format(port=self.port, work=work) for written, here in _WRITTEN[program].items()}
         for written, here in (ours | changes).items():
             assert written in text
             text = text.replace(written, here)
+        text = text.replace("listen 80;", f"listen 127.0.0.1:{self.plain_port};")  # not in each
         file = work / "configuration"
         file.write_text(_FRAME.format(work=work, block=text) if program == "nginx" else text)
         arguments = [one.format(work=work, file=file) for one in _ARGUMENTS[program]]

@@ -58,9 +58,10 @@ def machine(tmp_path):
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{line}\n")
         (programs / name).chmod(0o755)
-    ports = free_ports(4)
+    ports = free_ports(5)
     ours = {f"800{number}": str(ports[number]) for number in (1, 2, 3)} | {
         "listen 443": f"listen 127.0.0.1:{ports[0]}",
+        "listen 80;": f"listen 127.0.0.1:{ports[4]};",
         "https://localhost": f"https://localhost:{ports[0]}",
         "/etc/nginx": str(etc),
         "/var/cache": str(tmp_path),

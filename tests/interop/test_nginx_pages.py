@@ -1,6 +1,8 @@
 """The configurations on the page about nginx, run by nginx as they stand there but for addresses and paths."""
 
+import contextlib
 import gzip
+import http.client
 import json
 import re
 import signal
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.interop.fronts import Front
 from tests.interop.hosting import Serve
-from tests.interop.peers import find_peer, run, skillwire
+from tests.interop.peers import PATIENCE, find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples
 from tests.support.invoking import write_action
 
@@ -192,6 +194,15 @@ def test_below_a_path_people_sign_in_and_skills_are_called(skills, tmp_path):
             accepted = nginx.get(path, method="POST", body=json.dumps(call), content_type="application/json")
             assert accepted.status == 202
             assert accepted.headers["location"].startswith(f"{address}/executions/")
+
+
+def test_plain_http_leads_to_https_which_browsers_keep(proxied):
+    connection = http.client.HTTPConnection("127.0.0.1", proxied[0].plain_port, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("GET", "/skills/maps?a=1", headers={"Host": "skills.example.com"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Location"]) == (301, "https://skills.example.com/skills/maps?a=1")
+    assert proxied[0].get("/").headers["strict-transport-security"] == "max-age=31536000"
 
 
 def test_metrics_are_for_this_machine(proxied):

@@ -146,7 +146,10 @@ def test_a_stream_at_a_server_that_runs_nothing_shows_the_end_at_another(cluster
 
 
 def test_a_second_server_with_another_key_is_refused_with_the_file_to_copy(cluster, tmp_path):
-    said = cluster.refused(tmp_path / "other.key")
+    key = tmp_path / "other.key"
+    key.write_bytes(b"k" * 32)
+    key.chmod(0o600)
+    said = cluster.refused(key)
     assert "another key" in said
     assert "other.key" in said
     assert "Traceback" not in said  # of connections that were left open

@@ -120,10 +120,10 @@ async def test_a_database_goes_back_to_a_moment(folder, ending):
         made.mkdir()
         if database.user:
             shutil.chown(made, database.user["user"], database.user["group"])
-    follow("archive", database, work, SKILLWIRE_STORE=url, ARCHIVE=str(archive))
+    follow("archive", database, work, PRIMARY=url, ARCHIVE=str(archive))
     database.stop()
     database.start()
-    follow("base", database, work, SKILLWIRE_STORE=url)
+    follow("base", database, work, PRIMARY=url)
     servers, server = await serve(folder, url, ending)
     moment = database.ask("SELECT clock_timestamp()")
     assert publish(server, servers, "mistake")

@@ -22,7 +22,7 @@ PARTS = {
 
 
 def test_every_path_is_on_the_page():
-    named = set(re.findall(r"`(/[^`]*)`", PAGE.partition("An error is")[0]))
+    named = set(re.findall(r"`(?:[A-Z, ]+ )?(/[^`]*)`", PAGE.partition("An error is")[0]))
     served = {
         path for path in document()["paths"] if not path.startswith(("/@{scope}/.well-known/", "/.well-known/skills/"))
     }

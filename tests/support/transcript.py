@@ -60,6 +60,7 @@ _VOLATILE = [
     (re.compile(r"(port(?:\x1b\[\d*m)? {6})\d{5}\b"), lambda found: f"{found[1]}22222"),
     # Less the seconds since it was fetched; a line may break before them.
     (re.compile(r"(fresh for(?:\s|\x1b\[\d*m)+)(?:[56]\d s|1 min)\b"), lambda found: f"{found[1]}60 s"),
+    (re.compile(r"(?<=answered within )\d(?:\.\d)? s\b"), lambda _: "1 s"),  # it took a little longer
     (re.compile(r'(?<="seconds": )\d+\.\d+'), lambda _: "0.0"),
     (re.compile(r"\b\d{1,2} s old"), lambda found: "9 s old".rjust(len(found[0]), "9")),
 ]

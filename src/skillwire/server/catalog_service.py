@@ -161,7 +161,7 @@ _LONGEST_PAUSE: Final = 30.0
 
 
 def _reason(error: Exception) -> str:
-    """Return why changes are not followed, in words that ``/readyz`` may show to everybody."""
+    """Return why changes are not followed, in words that ``/readyz`` may show without credentials."""
     if isinstance(error, SkillwireError):
         return f"the database fails: {error.message}" if error.code == "DATABASE" else error.message
     return getattr(error, "strerror", None) or f"an internal error, {type(error).__name__}; the log has its traceback"

@@ -84,7 +84,7 @@ def check_allowed(
 ) -> None:
     """Check that one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
 
-    ``instead`` is a sentence on another way, for a server that opens it to nobody.
+    ``instead`` is a sentence on another way, for a server that opens it to no caller.
     Raises TrustError (``PERMISSION_DENIED``, or ``AUTH_REQUIRED`` where authenticated callers may).
     """
     if not any(openings.values()):

@@ -243,7 +243,7 @@ class EventRouter:
 
     @property
     def warnings(self) -> tuple[TrustError, ...]:
-        """The ignored peers: those of IPv6 where there is none of IPv4 with the same difference, as hosts have both."""
+        """The ignored peers: those of IPv6 only where no peer of IPv4 has the same difference, as hosts have both."""
         by_ipv4 = {peer.difference for peer, _ in self._mismatches if ":" not in peer.by.host}
         return tuple(
             trouble for peer, trouble in self._mismatches if ":" not in peer.by.host or peer.difference not in by_ipv4

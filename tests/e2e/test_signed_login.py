@@ -50,7 +50,7 @@ def test_a_private_skill_is_found_shown_and_added(server, tmp_path):
 
 def test_a_restricted_skill_without_a_login_says_to_log_in(server, tmp_path):
     url, _ = server
-    told = run(tmp_path, "add", f"{url}/staff-guide", "--yes", status=4)
+    told = run(tmp_path, "add", f"{url}/staff-guide", "--yes", status=5)
     assert "is restricted, and you are not logged in there" in told
     assert f"skillwire auth login {url}" in " ".join(told.split())
 

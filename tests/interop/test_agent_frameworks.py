@@ -176,5 +176,5 @@ def test_what_cannot_be_offered_is_an_error(framework, names, message, origin, c
 
 def test_a_framework_that_is_missing_names_its_extra(origin, client, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(UsageError, match=r"extra pydantic-ai"):
+    with pytest.raises(UsageError, match=r"skillwire\[pydantic-ai\]"):
         skillwire.tools(origin, "pydantic-ai", client=client)

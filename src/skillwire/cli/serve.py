@@ -129,7 +129,7 @@ class _ServerCommand(click.Command):
                 parameter.show_envvar = True
 
     def warn_of_variables(self, output: Output, environment: Mapping[str, str]) -> None:
-        """Report each variable that begins as those of the parameters and names no parameter; orchestrators set some."""
+        """Report each variable that begins as those of the parameters and names none, as orchestrators set some."""
         known = [str(parameter.envvar) for parameter in self.params if parameter.envvar]
         for name in sorted(environment):
             if name.startswith(self._prefix) and name not in known:

@@ -371,8 +371,8 @@ class ClientSession(InstallFlows):
         found: list[SkillRef] = []
         try:
             found = yield from climb.next()
-        except SkillwireError:
-            if not {error.code for error in climb.errors} <= _SILENT:
+        except SkillwireError as raised:
+            if not {raised.code, *(one.code for one in climb.errors)} <= _SILENT:  # climb.errors has no UsageError
                 raise
         finally:
             self._keep_rungs((*after, *climb.traces))

@@ -866,6 +866,14 @@ class TestCredentials:
         sent = [request.headers.get("Authorization") for request in site.publisher.requests]
         assert sent == ["Bearer mine", "Basic bWU6cHc="]
 
+    def test_a_malformed_netrc_is_no_empty_answer_of_find(self, client, site, tmp_path, monkeypatch):
+        site.put()
+        (tmp_path / "netrc").write_text("oops\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        with pytest.raises(UsageError) as refused:
+            site.open(client.root).find("one", ["example.com"])
+        assert refused.value.code == "SETTING_FORM"
+
     def test_answers_for_one_credential_are_not_used_for_another(self, client, site):
         site.put()
         site.index(cache_control="max-age=600")

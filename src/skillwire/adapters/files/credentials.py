@@ -263,8 +263,12 @@ def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
     import netrc  # noqa: PLC0415  # most users have no such file
 
     try:
+        words = [line.split() for line in path.read_text(errors="replace").split("\n")]
         return netrc.netrc(str(path)).hosts
     except netrc.NetrcParseError as error:
-        raise UsageError("SETTING_FORM", error.msg, place=SourceLocation(str(path), error.lineno)) from error
+        line = error.lineno
+        if line and line > 1 and words[line - 2] and repr(words[line - 2][-1]) in error.msg:
+            line -= 1  # netrc has read the end of the line of this word
+        raise UsageError("SETTING_FORM", error.msg, place=SourceLocation(str(path), line)) from error
     except (OSError, UnicodeError) as error:
         raise UsageError("SETTING_FORM", f"cannot be read: {error}", place=SourceLocation(str(path))) from error

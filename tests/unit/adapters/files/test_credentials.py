@@ -7,7 +7,7 @@ import pytest
 from tests.support.credentials import KEY, ORIGIN, TOKEN
 
 from skillwire.adapters.files.credentials import CredentialStore, find_password, find_token, open_store
-from skillwire.errors import ConflictError, DecodeError, StorageError, UsageError
+from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError, UsageError
 from skillwire.model.credential import Credential
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference
@@ -138,3 +138,22 @@ def test_a_netrc_that_cannot_be_read_is_said(tmp_path):
     path.write_bytes(b"machine \xff login a password b\n")
     with pytest.raises(UsageError):
         find_password(parse_url("https://example.com/"), {"NETRC": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("oops\n", 1),
+        ("oops", 1),
+        ("oops\n\n\n", 1),
+        ("machine\n", 1),
+        ("machine example.com login me\n  oops x\n", 2),
+        ("machine example.com login me\n  password x\noops\n", 3),
+    ],
+)
+def test_a_malformed_netrc_is_reported_at_the_line_of_the_wrong_word(tmp_path, text, line):
+    path = tmp_path / "netrc"
+    path.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        find_password(parse_url("https://example.com/"), {"NETRC": str(path)})
+    assert (refused.value.code, refused.value.place) == ("SETTING_FORM", SourceLocation(str(path), line))

@@ -30,10 +30,11 @@ def add(place, line, *more):
 def test_a_colleague_pastes_the_line_and_compares_the_words(place):
     command = [PROGRAM, "share", "skills/notes", "--host", "127.0.0.1", "--once", "--for", "10m"]
     environment(place, "her")
-    with Terminal(command, cwd=place, environment=environment(place, "me"), columns=140, lines=60) as shown:
+    with Terminal(command, cwd=place, environment=environment(place, "me"), columns=110, lines=60) as shown:
         text = shown.until("for this machine only")
         assert "█▀▀▀▀▀█" in text or "▄▄▄▄▄" in text  # a corner of the code
-        [line] = re.findall(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", text)
+        whole = re.sub(r"(?m)^(.{110})\n", r"\1", text)  # the terminal breaks a line, and copies it as one
+        [line] = re.findall(r"skillwire add http://127\.0\.0\.1:\d+/notes@sha256:[0-9a-f]{64}", whole)
         [words] = re.findall(r"six words  ((?:[a-z]+ ){5}[a-z]+)", text)
         absent = line.split()[2].partition("/notes@")[0] + "/.well-known/agent-skills/sha256/0.tar.gz"
         with pytest.raises(HTTPError):  # it is no download, so the first download is still to come

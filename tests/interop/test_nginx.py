@@ -103,3 +103,13 @@ def test_our_client_adds_everything(site, workplace):
     assert executables(workplace.installed) == executables(site.folder)
     workplace.skillwire("verify")
     workplace.skillwire("outdated")
+
+
+@pytest.mark.parametrize("end", ["", "/files", ".html"])
+def test_a_page_comes_at_its_address_beside_the_folder_of_its_name(site, end):
+    answer = get(f"{site.url}/skills/csv-profile{end}")
+    assert (answer.status, b"csv-profile" in answer.body) == (200, True)
+
+
+def test_an_unknown_page_is_not_found(site):
+    assert get(f"{site.url}/skills/unknown").status == 404

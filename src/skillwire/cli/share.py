@@ -27,7 +27,6 @@ from skillwire.cli.output import (
     Output,
     bold,
     dim,
-    nowrap,
     output_options,
     print_end,
     success,
@@ -138,7 +137,7 @@ def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bo
         code = io.StringIO()
         segno.make(line, error="l", micro=False).terminal(code, border=2, compact=True)
         output.text(code.getvalue())
-    output.line(nowrap(line))
+    output.verbatim(line)
     output.note(dim("six words  "), bold(words), dim("  the other side shows the same"))
     if is_local:
         output.note(warning("for this machine only: "), "no other machine reaches it; name an address: --host")

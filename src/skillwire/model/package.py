@@ -322,5 +322,6 @@ def read_reference(text: str, *, needs_version: bool = False) -> VersionReferenc
     package = read_package_name(name)
     if package is None or (needs_version and not version):
         form = "NAMESPACE/NAME@VERSION" if needs_version else "NAMESPACE/NAME, or with @VERSION"
-        raise UsageError("REFERENCE", f"{ascii(text)[:80]} names no package here", fix=f"Write {form}.")
+        what = "version of a package" if package else "package here"
+        raise UsageError("REFERENCE", f"{ascii(text)[:80]} names no {what}", fix=f"Write {form}.")
     return VersionReference(package, version)

@@ -79,6 +79,7 @@ def _nginx() -> str:
         f'    add_header Cache-Control "{CachePolicy.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
         f"location = {WELL_KNOWN} {{\n    types {{ }}\n    default_type {JSON};\n{fields}"
         f'    add_header Cache-Control "{CachePolicy.BRIEF.value}";\n    gzip_types {JSON};\n    gzip_vary on;\n}}\n'
+        "location /skills/ {\n    try_files $uri $uri.html =404;\n}\n"  # a page has a folder of its name beside it
     )
 
 

@@ -165,7 +165,7 @@ def _secrets(file: TextFile) -> Iterator[_Secret]:
     bare = _BARE.finditer(text) if _SETTINGS.fullmatch(file.path.rpartition("/")[2]) else ()
     for found in (*called, *bare):
         if _looks_random(found[1]):
-            yield _Secret("what looks like a secret", *found.span(1))
+            yield _Secret("a secret", *found.span(1))
 
 
 def _looks_random(value: str) -> bool:

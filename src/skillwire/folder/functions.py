@@ -13,6 +13,7 @@ import inspect
 import json
 import math
 import re
+import shlex
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -314,9 +315,8 @@ Descriptor contains the address. With skillwire, and the address of the publishe
 {call}
 ```
 """
-_EXAMPLES: Final = {
-    "string": "text", "number": "1.5", "integer": "1", "boolean": "true", "array": "'[]'", "object": "'{}'",
-}  # fmt: skip
+_BY_TYPE: Final[Mapping[str, Any]] = {"string": "text", "number": 1.5, "integer": 1, "boolean": True}
+_EXAMPLE_DEPTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,7 +340,7 @@ class FunctionFacts:
 def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
     """Return the files of a function's skill. Raises ValueError for a value without a TOML form."""
     skill_toml = "\n".join(_skill_toml(typed, facts))
-    example = [f"{one.name}={_EXAMPLES[one.input_type]}" for one in typed.inputs if one.required]
+    example = [f"{one.name}={_example(one)}" for one in typed.inputs if one.required]
     skill_md = _SKILL_MD.format(
         name=facts.name,
         quoted=json.dumps(facts.description, ensure_ascii=False),
@@ -353,6 +353,28 @@ def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileCont
         call=" ".join([f"skillwire call ADDRESS/{facts.name}", *example]),
     )
     return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())
+
+
+def _example(one: FunctionInput) -> str:
+    value = example_value({"type": one.input_type, **(one.schema or {})})
+    return shlex.quote(value if isinstance(value, str) else _json(value))
+
+
+def example_value(schema: Mapping[str, Any], depth: int = 0) -> Any:
+    """Return a value for a JSON Schema, which fits types, required properties, and allowed values. Trust: untrusted."""
+    for key in ("examples", "enum"):
+        if isinstance(values := schema.get(key), list) and values:
+            return values[0]
+    if "default" in schema:
+        return schema["default"]
+    kind = schema.get("type")
+    if kind == "object":
+        properties, required = schema.get("properties"), schema.get("required")
+        if not isinstance(properties, Mapping) or not isinstance(required, list) or depth == _EXAMPLE_DEPTH:
+            return {}
+        wanted = {name: one for name, one in properties.items() if name in required and isinstance(one, Mapping)}
+        return {name: example_value(one, depth + 1) for name, one in wanted.items()}
+    return [] if kind == "array" else _BY_TYPE.get(str(kind), "text")
 
 
 def _inputs(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from msgspec import UNSET
 from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.executions.task_form import WHOLE, Field, form_of, read_form, text_of
+from skillwire.folder.functions import example_value
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
@@ -29,7 +30,6 @@ from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.web.address import short_address
 
-_BY_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 _WIDTH: Final = 72
 _INPUTS: Final = "/inputs"
 
@@ -60,12 +60,9 @@ def example_inputs(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
     """Return the inputs of a call to try."""
     found = {}
     for one in parameters:
-        schema = one.schema or {}
-        examples, allowed = schema.get("examples"), schema.get("enum")
-        if isinstance(examples, list) and examples:
-            found[one.name] = examples[0]
-        elif one.required and not one.has_default:
-            found[one.name] = allowed[0] if isinstance(allowed, list) and allowed else _BY_TYPE.get(one.type, "text")
+        schema = {"type": one.type, **(one.schema or {})}
+        if schema.get("examples") or (one.required and not one.has_default):
+            found[one.name] = example_value(schema)
     return found
 
 

@@ -19,6 +19,7 @@ from skillwire.folder.functions import (
     FunctionFacts,
     FunctionInput,
     TypedFunction,
+    example_value,
     function_files,
     read_docstring,
     read_function,
@@ -439,6 +440,30 @@ def test_the_text_is_one_to_be_read():
     assert "| `city` | string | yes | Where. |" in text
     assert '| `unit` | string | no | Of the \\| degrees. One of `"C"`, `"F"`. `"C"` unless given. |' in text
     assert "skillwire call ADDRESS/say-hello city=text\n" in text
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (PLACE, {"city": "text"}),
+        ({"type": "object", "properties": {"place": PLACE, "days": {"enum": [3, 5]}}, "required": ["days", "place"]},
+         {"place": {"city": "text"}, "days": 3}),
+        ({"type": "string", "examples": ["Berlin"]}, "Berlin"),
+        ({"type": "integer", "default": 7}, 7),
+        ({"type": "array", "items": PLACE}, []),
+        ({"type": "object", "properties": {"city": 1}, "required": ["city"]}, {}),
+        ({"type": "object", "properties": PLACE["properties"], "required": 1, "enum": [], "examples": 2}, {}),
+        ({"type": ["string", "null"]}, "text"),
+    ],
+)  # fmt: skip
+def test_the_example_of_an_input_fits_its_schema(schema, value):
+    assert example_value(schema) == value
+
+
+def test_the_example_in_the_text_has_what_an_object_requires():
+    function = typed(FunctionInput("place", "object", "Where", required=True, schema=PLACE))
+    text = bytes(function_files(function, FunctionFacts(name="say-hello", description="Say it."))[0].content).decode()
+    assert """ place='{"city": "text"}'\n""" in text
 
 
 @given(JSON, st.text(max_size=60), st.text(max_size=60))

@@ -10,17 +10,18 @@ what changes between requests, such as the status of an execution:
     publisher.reply("POST", "https://example.com/invoke", accepted)
     publisher.reply("GET", "https://example.com/status/exec-1", running, FetchError(...), completed)
 
-``publish`` makes the documents of a callable skill, and answers its calls. Clients keep files as they always do: set
-``SKILLWIRE_HOME`` to a temporary folder.
+``publish`` makes the documents of a callable skill, and answers its calls, at once or by way of other states. Clients
+keep files as they always do: set ``SKILLWIRE_HOME`` to a temporary folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from skillwire.errors import SkillwireError
 from skillwire.model.access import Access
@@ -50,6 +51,16 @@ _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
 _TIME: Final = "2026-01-01T00:00:00Z"
 
 
+def _answer_of(name: str, skill_id: str, status: ExecutionStatus, output: Any = UNSET) -> HttpResponse:
+    ends = _TIME if status.is_final else UNSET
+    times = Timestamps(created_at=_TIME, updated_at=_TIME, completed_at=ends)
+    response = InvocationResponse(
+        execution_id=f"exec-{name}", status=status, skill_id=skill_id, output=output, timestamps=times
+    )
+    code, fields = (200, {}) if status.is_final else (202, {"preference-applied": "wait"})  # no pause before the next
+    return HttpResponse("", code, {"content-type": "application/json", **fields}, msgspec.json.encode(response))
+
+
 class _Answers:
     """The answers of a simulated publisher; ``requests`` has all requests in order."""
 
@@ -59,13 +70,22 @@ class _Answers:
         self.requests: list[HttpRequest] = []
         self._answers: dict[str, HttpResponse | SkillwireError] = {}
         self._rows: dict[tuple[str, str], list[HttpResponse | SkillwireError]] = {}
-        self._entries: dict[str, list[SkillIndexEntry]] = {}
+        self._entries: dict[str, dict[str, SkillIndexEntry]] = {}
 
-    def publish(self, origin: str, name: str, output: Any, *, inputs: Mapping[str, str] | None = None) -> str:
+    def publish(
+        self,
+        origin: str,
+        name: str,
+        output: Any,
+        *,
+        inputs: Mapping[str, str] | None = None,
+        states: Sequence[Literal["accepted", "running"]] = (),
+    ) -> str:
         """Publish a skill at ``origin`` (``https://example.com``) whose calls end with ``output``, a JSON value.
 
-        ``inputs`` has the JSON type of each required input by name. Returns the URL that calls are posted to, for
-        other outcomes by :meth:`reply`.
+        ``inputs`` has the JSON type of each required input by name. A call is answered with the first of ``states``,
+        its status URL with the others and then with the output. Lost calls can be repeated, as by ``Idempotency-Key``.
+        Returns the URL that calls are posted to, for other outcomes by :meth:`reply`.
         """
         url, descriptor_url = f"{origin}/call/{name}", f"{origin}/descriptors/{name}.json"
         head: dict[str, Any] = {
@@ -76,12 +96,13 @@ class _Answers:
             "description": f"The simulated skill {name}.",
             "access": Access.PUBLIC,
         }
-        self._entries.setdefault(origin, []).append(SkillIndexEntry(descriptor_url=descriptor_url, **head))
-        index = SkillIndex(protocol=_PROTOCOL, provider=Provider(name=origin), skills=self._entries[origin])
+        listed = self._entries.setdefault(origin, {})
+        listed[name] = SkillIndexEntry(descriptor_url=descriptor_url, **head)
+        index = SkillIndex(protocol=_PROTOCOL, provider=Provider(name=origin), skills=[*listed.values()])
         descriptor = SkillDescriptor(
             protocol=_PROTOCOL,
             provider=Provider(name=origin),
-            endpoint=InvocationEndpoint(url=url, method=Method.POST),
+            endpoint=InvocationEndpoint(url=url, method=Method.POST, status_url=f"{origin}/status/{{execution_id}}"),
             inputs=[
                 ParameterDefinition(name=key, type=kind, description=key, required=True)
                 for key, kind in (inputs or {}).items()
@@ -92,15 +113,11 @@ class _Answers:
         )
         self.answer(f"{origin}/.well-known/skill-sharing", msgspec.json.encode(index))
         self.answer(descriptor_url, msgspec.json.encode(descriptor))
-        response = InvocationResponse(
-            execution_id=f"exec-{name}",
-            status=ExecutionStatus.COMPLETED,
-            skill_id=head["id"],
-            output=output,
-            timestamps=Timestamps(created_at=_TIME, updated_at=_TIME, completed_at=_TIME),
-        )
-        fields = {"content-type": "application/json"}
-        self.reply("POST", url, HttpResponse(url, 200, fields, msgspec.json.encode(response)))
+        answers = [_answer_of(name, head["id"], ExecutionStatus(state)) for state in states]
+        answers.append(_answer_of(name, head["id"], ExecutionStatus.COMPLETED, output))
+        self.reply("POST", url, answers[0])
+        self.reply("GET", f"{origin}/status/exec-{name}", *(answers[1:] or answers))
+        self.reply("OPTIONS", url, HttpResponse(url, 204, {"access-control-allow-headers": "Idempotency-Key"}, b""))
         return url
 
     def answer(self, url: str, body: bytes, *, status: int = 200, **headers: str) -> None:

@@ -17,6 +17,8 @@ _FIXES = {
     "worker_lost": "It may have done a part of its work: see what became of that, then call the skill again; its"
     " provider can let it be run again by itself, with idempotent = true.",
     "unavailable": "Ask the operator of the provider to correct this; other inputs do not help.",
+    "not_granted": "Ask the operator of the provider to grant the skill, with skillwire grant add, or to give a server"
+    " with --grant-all a SKILLWIRE_HOME of its own; other inputs do not help.",
 }
 _CODES = {
     ExecutionStatus.FAILED: "EXECUTION_FAILED",

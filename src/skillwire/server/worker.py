@@ -366,7 +366,7 @@ class Worker:
             self._versions.clear()
         self._versions[execution.digest] = skill
         if needs_grant(skill) and not await self._may_run(skill):
-            raise _UnavailableError("The operator has not granted that this skill runs", "not_granted")
+            raise _UnavailableError("The skill is not granted at the server that took this execution", "not_granted")
         for name, digest in execution.attachments.mounts if execution.attachments else ():
             mounted = await find(digest)
             if mounted is None:

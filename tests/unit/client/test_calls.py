@@ -725,7 +725,11 @@ class TestFollowing:
 
     @pytest.mark.parametrize(
         ("reason", "fix"),
-        [("worker_lost", "call the skill again"), ("unavailable", "Ask the operator of the provider")],
+        [
+            ("worker_lost", "call the skill again"),
+            ("unavailable", "Ask the operator of the provider"),
+            ("not_granted", "grant the skill"),
+        ],
     )
     def test_a_reason_that_is_not_the_inputs_has_a_fix_of_its_own(self, place, reason, fix):
         error = {"code": "EXECUTION_FAILED", "message": "Lost.", "details": {"reason": reason}}

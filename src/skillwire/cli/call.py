@@ -306,15 +306,18 @@ def _wrong_inputs(
         is_type = kind is not None and one["message"].startswith("must be of type")
         fault = f"must be {kind}, not {json.dumps(one['actual'])[:80]}" if is_type else one["message"]
         faults.setdefault(fault, []).append(".".join(path))
-    told = [f"{' and '.join(names)} {fault}" for fault, names in faults.items()]
+    told = [f"{' and '.join(those)} {fault}" for fault, those in faults.items()]
     print_inputs(output, parameters, err=True)
     reference = reference_to(skill.ref)
-    fix = f"Write skillwire call {reference}{arguments_for(parameters)}; skillwire show {reference} lists the inputs."
+    names = [name for those in faults.values() for name in those]
+    fix = f"Correct or leave out {', '.join(names[:_MOST_FAULTS])}"
+    if any(one["message"] == "is required" for one in errors):
+        fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
     more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",
         "; ".join(told[:_MOST_FAULTS]) + more,
-        fix=fix,
+        fix=f"{fix}; skillwire show {reference} lists the inputs.",
         details={"errors": errors, "inputs": to_builtins(parameters)},
     )
 

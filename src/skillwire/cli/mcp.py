@@ -38,6 +38,7 @@ from skillwire.cli.output import Output, bold, failure, output_options, success
 from skillwire.cli.serve import configure_server
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, SkillwireError, SourceLocation, UsageError
 from skillwire.model.url import parse_url
+from skillwire.resolver.context import as_finding
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
 
@@ -219,6 +220,11 @@ def install(
     elif variables:
         entry["env"] = {one: CLIENTS[client].variable.format(one) for one in variables}
     _change(output, client, name, entry, for_user=for_user, dry_run=dry_run)
+    if server is None:
+        try:
+            require_sdk()
+        except UsageError as error:
+            output.finding(as_finding(error)._replace(level="warning"))
 
 
 @command.command()

@@ -205,9 +205,18 @@ def _print_versions(output: Output, versions: Sequence[ReleaseObject], *, is_all
         output.line(dim(f"  and {len(versions) - most} more; --versions has them all"))
 
 
+def _hides_files(skill: RemoteSkill) -> bool:
+    """Whether these are instructions that Skill Sharing alone lists, since others are not allowed to read them."""
+    shared = skill.shared
+    if shared is None or not skill.ref.is_only_described:
+        return False
+    return shared.access != "public" and not is_callable(None, shared.capability_type)
+
+
 def _needs_login(skill: RemoteSkill, token: str | None) -> bool:
-    """Whether a skill at an endpoint is not public, and there is no credential."""
-    if skill.rpc is None or token is not None or skill.described().manifest.get("access", "public") == "public":
+    """Whether the files of a skill, or a skill at an endpoint, are not public, and there is no credential."""
+    is_public = skill.rpc is None or skill.described().manifest.get("access", "public") == "public"
+    if token is not None or (is_public and not _hides_files(skill)):
         return False
     return credential_place(parse_url(skill.url), os.environ) is None
 
@@ -217,6 +226,8 @@ def _without_digest(skill: RemoteSkill) -> str:
         return "none: the skill is used at its endpoint, not installed"
     if skill.ref.git is not None:
         return "none yet: add packs the files of the commit and locks their digest"
+    if _hides_files(skill):
+        return "none: shown after a login that may read the skill"
     return "none: the skill is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
 
 

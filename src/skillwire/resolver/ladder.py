@@ -384,6 +384,8 @@ class Climb(Generic[T]):
         if len(tried := [str(trace) for trace in self.traces if trace.attempts or trace.reason == _NO_TIME]) > 1:
             message = f"{message}; tried: {', '.join(tried)}"
         details = {**error.details, "rungs": [trace._asdict() for trace in self.traces]}
-        described = type(error)(error.code, message, place=error.place, fix=error.fix, details=details)
+        described = type(error)(
+            error.code, message, place=error.place, fix=error.fix, details=details, in_python=error.in_python
+        )
         described.may_be_accepted = error.may_be_accepted
         return described

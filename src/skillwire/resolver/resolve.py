@@ -134,8 +134,8 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
         raise failure
     if not any(lookup.name for lookup in lookups):
         raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} publishes no skills yet")
-    fix = missing.fix if missing else None
-    raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
+    fix, python = (missing.fix, missing.in_python) if missing else (None, None)
+    raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there", fix=fix, in_python=python)
 
 
 def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: SkillwireError) -> Flow[list[SkillRef]]:

@@ -162,6 +162,8 @@ def test_wrong_inputs_are_all_named_and_nothing_is_sent(call, provider):
     assert f"error[INPUTS]: {faults} required" in errors
     assert "/forecast.json city=...; skillwire show " in errors
     assert "/inputs/" not in errors
+    errors = call("call", "PROVIDER/forecast", "city=Bern", "dayz=2")[2]
+    assert "fix: Correct or leave out dayz; skillwire show " in errors
     document = said_by(call("call", "PROVIDER/forecast", "--json")[1])["error"]
     assert [one["name"] for one in document["details"]["inputs"]][:2] == ["city", "days"]
     assert len(provider.begun) == before

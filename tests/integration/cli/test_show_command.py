@@ -118,6 +118,24 @@ def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, refe
     assert "skillwire add" not in said.err
 
 
+def test_show_says_of_restricted_instructions_that_a_login_shows_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    found: dict[str, object] = {}
+    with RawServer(pages(found)) as server:
+        here = f"http://127.0.0.1:{server.port}"
+        facts = {"access": "restricted", "capability_type": "knowledge"}
+        entry = ENTRY | facts | {"descriptor_url": f"{here}/forecast.json"}
+        found["/forecast.json"] = DESCRIPTOR | facts
+        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry]}
+        found["/.well-known/skill-sharing"] = index
+        assert run(["show", f"127.0.0.1:{server.port}/forecast"]) == 0
+        said = capsys.readouterr()
+        assert "digest none: shown after a login that may read the skill" in lines(said.out)
+        assert f"log in first: skillwire auth login {here}" in said.err
+        assert run(["show", f"127.0.0.1:{server.port}/forecast", "--token", "key"]) == 0
+        assert "log in first" not in capsys.readouterr().err
+
+
 def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     listed = {"name": "forecast", "type": "skill-md", "description": "Tells the weather.", "url": "/forecast.md"}

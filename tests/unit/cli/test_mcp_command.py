@@ -128,6 +128,17 @@ def test_the_undo_names_the_entry_and_a_second_installation_replaces_it(options,
     assert said[-1] == f"remove it: skillwire mcp uninstall {undo}"
 
 
+@pytest.mark.usefixtures("project")
+def test_folders_without_the_extra_are_installed_with_a_warning_that_names_it(monkeypatch, capsys):
+    monkeypatch.setattr("skillwire.bridges.mcp.has_sdk", lambda: False)
+    assert run(["mcp", "install", "skills", "--client", "vscode"]) == 0
+    said = capsys.readouterr().err
+    assert "warning[MCP_MISSING]" in said
+    assert "skillwire[mcp]" in said
+    assert run(["mcp", "install", "--server", "example.com", "--client", "vscode"]) == 0
+    assert "MCP_MISSING" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("prefix", "on_path", "written"),
     [

@@ -866,6 +866,12 @@ class TestCredentials:
         sent = [request.headers.get("Authorization") for request in site.publisher.requests]
         assert sent == ["Bearer mine", "Basic bWU6cHc="]
 
+    def test_a_missing_name_is_looked_up_at_its_own_origin(self, client, site):
+        site.put()
+        with pytest.raises(NotFoundError) as refused:
+            client.show("example.com/another")
+        assert refused.value.in_python == "client.find('', 'https://example.com')"
+
     def test_a_malformed_netrc_is_no_empty_answer_of_find(self, client, site, tmp_path, monkeypatch):
         site.put()
         (tmp_path / "netrc").write_text("oops\n")

@@ -422,7 +422,8 @@ def _read(arguments: Mapping[str, Any], kind: type[Arguments]) -> Arguments:
     try:
         return msgspec.convert(arguments, kind)
     except msgspec.ValidationError as error:
-        raise ValidationError("VALIDATION_ERROR", f"the arguments do not fit: {error}") from None
+        fix = f"It takes {', '.join(kind.__struct_fields__)}."
+        raise ValidationError("VALIDATION_ERROR", f"the arguments do not fit: {error}", fix=fix) from None
 
 
 async def _find(name: str, caller: McpSkills) -> Skill:

@@ -105,6 +105,7 @@ WRONG = (
     ("find_skills", {"query": "x", "limit": 0}, "VALIDATION_ERROR: the arguments do not fit"),
     ("find_skills", {"query": "x" * 5000}, "QUERY: "),
     ("describe_skill", {"nme": "double"}, "unknown field `nme`"),
+    ("call_skill", {"name": "double", "inputs": {}}, "`inputs`\nIt takes name, arguments, wait_seconds."),
     ("describe_skill", {"name": "omega-plan"}, "SKILL_NOT_FOUND: there is no skill 'omega-plan'\nfind_skills says"),
     ("read_skill_file", {"name": "staff-guide"}, "PERMISSION_DENIED: staff-guide is there, and not open"),
     ("read_skill_file", {"name": "open-notes", "path": "../double/main.py"}, "FILE_NOT_FOUND: "),

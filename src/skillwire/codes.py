@@ -776,7 +776,7 @@ CODES: dict[str, CodeInfo] = {
         "List the tokens with skillwire token list, those of a registry with skillwire registry token list.",
         exit_code=3),
     "DATABASE": CodeInfo("The server's database cannot be used",
-        "The database is damaged, not writable, not reachable, locked, or was written by a newer version.",
+        "The database is damaged, not writable, not reachable, locked, or of a newer version or another build.",
         "On the server, check the file or database shown, its folder and the free space.", exit_code=7),
     "DATABASE_IN_USE": CodeInfo("The database is in use",
         "A server or a worker runs with this state directory or database, and its changes would be lost.",

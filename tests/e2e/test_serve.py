@@ -194,6 +194,16 @@ def test_what_cannot_be_served_is_said_before_anything_runs(skills, tmp_path, ar
     assert errors == ""
 
 
+def test_a_registry_whose_database_cannot_be_used_does_not_begin(tmp_path):
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / "skillwire.db").write_bytes(b"something else" * 100)
+    ended = run_command("serve", "--registry", "--port", "0", cwd=tmp_path, env={"SKILLWIRE_HOME": str(tmp_path)})
+    assert (ended.code, ended.out) == (7, "")
+    assert ended.err.startswith("error[DATABASE]: ")
+    assert "Traceback" not in ended.err
+
+
 def test_logs_are_lines_of_json_when_that_is_asked_for(skills, tmp_path):
     with ServeProcess(skills, "--log-format", "json", home=tmp_path / "home") as server:
         server.get("/nothing%0A12:00:00%20info%20faked?token=secret", {"Authorization": "Bearer secret"})

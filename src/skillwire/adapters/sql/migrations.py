@@ -44,5 +44,7 @@ def pending_migrations(
             message = f"its schema has step {number}, which this version does not know"
             raise error(message, "Use the version of skillwire that wrote it, or a newer one.")
         if known[number].checksum != checksum:
-            raise error(f"{known[number].name} was run with another text", None)
+            message = f"{known[number].name} was run with another text, of a build between releases"
+            fix = "With that build: skillwire registry export; with this one, registry import into a new database."
+            raise error(message, fix)
     return [migration for migration in migrations if migration.number not in done]

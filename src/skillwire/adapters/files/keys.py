@@ -74,7 +74,7 @@ def read_group_key(path: Path) -> bytes:
     secret = _read_secret(path).strip()
     if len(secret) < _SECRET_BYTES:
         message = f"a secret of {len(secret)} bytes is too short"
-        fix = f"Make one: head -c 32 /dev/urandom | base64 > {path}"
+        fix = f"Make one: (umask 077; head -c 32 /dev/urandom | base64 > {path})"
         raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
     return secret
 

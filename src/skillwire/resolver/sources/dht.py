@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 0.05  # seconds: nothing was asked
 _NAMED: Final = 8  # nodes in one message
 NAME_FIX: Final = (
-    "If you trust this server, name its address: {place}. Otherwise trust its key or authority in [discovery.trust], "
+    "If you trust this server, name its address: {place}. Otherwise trust its authority in [discovery.trust], "
     "or set useUnverified = true there."
 )
 _FIND_FIX: Final = (

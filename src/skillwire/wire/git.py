@@ -70,7 +70,10 @@ def read_capabilities(answer: bytes) -> frozenset[str]:
 def read_refs(answer: bytes) -> dict[str, Ref]:
     """Return references by name. Raises DecodeError (``GIT_ANSWER``), FetchError (``GIT_REFUSED``)."""
     found: dict[str, Ref] = {}
-    for line in _packets(answer):
+    lines = list(_packets(answer))
+    if not lines or lines[-1]:  # also an empty repository ends its answer
+        raise DecodeError("GIT_ANSWER", "the list of references has no end: the server failed, or knows no version 2")
+    for line in lines:
         match = _REF.fullmatch(line.decode(errors="replace").rstrip("\n")) if line else None
         if match is not None:
             peeled = _PEELED.search(match[3])

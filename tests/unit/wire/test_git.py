@@ -53,6 +53,14 @@ def test_refs_lead_to_what_a_tag_leads_to():
     assert {name: ref.commit for name, ref in read_refs(answer).items()} == {"HEAD": A, "refs/tags/v1": B}
 
 
+@pytest.mark.parametrize("answer", [b"", lines(f"{A} HEAD\n".encode())])
+def test_references_without_an_end_are_no_empty_repository(answer):
+    with pytest.raises(DecodeError) as caught:
+        read_refs(answer)
+    assert caught.value.code == "GIT_ANSWER"
+    assert read_refs(lines(b"")) == {}
+
+
 def test_a_refusal_is_shown_without_what_a_terminal_obeys():
     for answer in (lines(b"ERR no\x1b[2J\n"), lines(b"packfile\n", b"\x03no\x1b[2J\n")):
         with pytest.raises(SkillwireError) as caught:

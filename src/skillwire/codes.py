@@ -46,8 +46,8 @@ CODES: dict[str, CodeInfo] = {
         "Write the reference in one of these forms; skillwire find prints the references of skills.", exit_code=2),
     "EXTRA_MISSING": CodeInfo("A package that servers need is not installed",
         "serve, build, share, worker, mcp and rpc need the extra server, PostgreSQL needs postgres, and S3 s3.",
-        "Install it where skillwire is: uv tool install 'skillwire[server] @ git+URL', or in a checkout uv tool "
-        "install '.[server]'.", exit_code=2),
+        "Install it where skillwire is, with uv tool install or pip install: 'skillwire[server] @ git+URL', or in a "
+        "checkout '.[server]'.", exit_code=2),
     # --- decoding: JSON ----------------------------------------------------------------------------------
     "JSON_SYNTAX": CodeInfo("The document is not valid JSON",
         "The bytes do not follow the JSON grammar; NaN and Infinity are not JSON.",
@@ -619,8 +619,8 @@ CODES: dict[str, CodeInfo] = {
     # --- MCP ---------------------------------------------------------------------------------------------
     "MCP_MISSING": CodeInfo("The Model Context Protocol SDK is not installed",
         "The SDK is an optional extra because of its size.",
-        "Install it where skillwire is: uv tool install 'skillwire[mcp] @ git+URL', or in a checkout uv tool install "
-        "'.[mcp]'.", exit_code=2),
+        "Install it where skillwire is, with uv tool install or pip install: 'skillwire[mcp] @ git+URL', or in a "
+        "checkout '.[mcp]'.", exit_code=2),
     "PAGE_REFUSED": CodeInfo("Web pages of this origin are not allowed to do this",
         "A page of an unknown origin tried to call, cancel, use blobs or speak MCP, as an attack would.",
         "If the page is yours, add its origin to origins below [rpc] in the server's configuration.", exit_code=None),

@@ -154,7 +154,7 @@ def test_what_needs_a_server_names_what_to_install(client, tmp_path, command):
     assert done.returncode == 2
     code, extra = ("MCP_MISSING", "mcp") if command == "mcp" else ("EXTRA_MISSING", "server")
     assert done.stderr.startswith(f"error[{code}]: ")
-    assert f"uv tool install 'skillwire[{extra}] @ git+URL'" in done.stderr
+    assert f"pip install: 'skillwire[{extra}] @ git+URL'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -97,6 +97,7 @@ def command(
                 if frozen
                 else client.plan(*references, agents=agents, copy=copy, choose=choose)
             )
+        _check_chosen(names, plan)
         more = {"rungs": client.rungs}
         plan = inspect(client, output, progress, plan, consent=yes)
         if dry_run:
@@ -199,6 +200,12 @@ def _choose(names: Sequence[str], found: Sequence[SkillRef], *, root: Path, agre
         fix = f"Name one, such as {_reference_from_here(found[0], root)}, or give --all or --skill {found[0].name}."
         raise UsageError("REFERENCE", f"the reference means {len(found)} skills, and none was chosen", fix=fix)
     return chosen
+
+
+def _check_chosen(names: Sequence[str], plan: InstallPlan) -> None:
+    """Check that the references together mean each of the named skills. Raises NotFoundError."""
+    if missing := set(names) - {row.skill.name for row in plan.skills}:
+        raise NotFoundError("SKILL_NOT_FOUND", f"no skill is named {', '.join(sorted(missing))}")
 
 
 def _reference_from_here(skill: SkillRef, root: Path) -> str:

@@ -348,6 +348,7 @@ def audit(*, output: Output, verify: bool, expect: str | None, most: int | None,
 
 @command.command(name="export")
 @click.argument("folder", type=click.Path(path_type=Path))
+@store_option
 @output_options
 def export_command(*, output: Output, folder: Path) -> None:
     """Write everything of the registry on this machine into a new FOLDER, also while it is in use.
@@ -359,6 +360,7 @@ def export_command(*, output: Output, folder: Path) -> None:
 
 @command.command(name="import")
 @click.argument("folder", type=click.Path(path_type=Path))
+@store_option
 @output_options
 def import_command(*, output: Output, folder: Path) -> None:
     """Store the export in FOLDER as the registry on this machine, which has to be empty.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.publishing import write_skill
 
 from skillwire.cli import add
 from skillwire.cli.main import run
@@ -45,3 +46,16 @@ def test_a_folder_that_reads_as_a_repository_is_named_as_it_has_to_be_written(tm
     assert hint in capsys.readouterr().err
     assert run(["add", "./skills/greet", "--offline"]) != 0
     assert "the folder here" not in capsys.readouterr().err
+
+
+def test_one_unknown_of_several_chosen_skills_installs_none(tmp_path, monkeypatch, capsys):
+    for name in ("one", "two"):
+        write_skill(tmp_path / "skills", name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    command = ["add", "./skills", "--yes", "--agent", "codex", "--skill", "one", "--skill"]
+    assert run([*command, "nope"]) == 3
+    assert "error[SKILL_NOT_FOUND]: no skill is named nope" in capsys.readouterr().err
+    assert not (tmp_path / ".agents").exists()
+    assert run([*command, "two"]) == 0
+    assert (tmp_path / ".agents/skills/two/SKILL.md").exists()

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -248,7 +249,7 @@ class Hosts:
             message = "it did not answer in time"
         elif isinstance(error, socket.gaierror):
             message = f"its host was not found: {error.strerror}"
-        elif isinstance(error, OSError) and error.errno:
+        elif isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
             message = os.strerror(error.errno)  # a library puts the address into the text of its own
         else:
             message = str(error).partition("\n")[0]  # no rows

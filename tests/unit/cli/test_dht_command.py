@@ -172,8 +172,9 @@ class TestStatus:
         assert "put      notes 1.0.0  1 min ago on 3 nodes" in lines
         assert "entry    bootstrap node 192.0.2.1:6881  answers" in lines
 
-    def test_a_running_node_is_read_from_its_file(self, node, told):
-        folder = state_directory() / "lan"
+    @pytest.mark.parametrize("agent", ["", "agents/desk-2"])  # desk-2: another server of this user is desk
+    def test_a_running_node_is_read_from_its_file(self, node, told, agent):
+        folder = state_directory() / "lan" / agent
         folder.mkdir(parents=True)
         status_file.write(folder, node.status())
         shown = document(told("status", "--json"))

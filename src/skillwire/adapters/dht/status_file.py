@@ -30,11 +30,14 @@ def write(folder: Path, state: DhtStatus) -> None:
 
 
 def read() -> tuple[int, DhtStatus] | None:
-    """Return process and state of the node that runs for this user; None without one."""
-    try:
-        content = read_bounded(state_directory() / "lan" / _NAME, limits.STATE_FILE_BYTES)
-        kept = msgspec.json.decode(content or b"", type=_Kept)
-        os.kill(kept.process, 0)
-    except (SkillwireError, ValueError, OSError, OverflowError):  # no file, no state in it, no such process
-        return None
-    return (kept.process, kept.state) if 0 <= time.time() - kept.at < _FRESH else None
+    """Return process and state of a node that runs for this user, of any agent; None without one."""
+    folder = state_directory() / "lan"
+    for path in (folder / _NAME, *sorted(folder.glob(f"agents/*/{_NAME}"))):
+        try:
+            kept = msgspec.json.decode(read_bounded(path, limits.STATE_FILE_BYTES) or b"", type=_Kept)
+            os.kill(kept.process, 0)
+        except (SkillwireError, ValueError, OSError, OverflowError):  # no file, no state in it, no such process
+            continue
+        if 0 <= time.time() - kept.at < _FRESH:
+            return kept.process, kept.state
+    return None

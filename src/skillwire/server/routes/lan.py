@@ -326,14 +326,17 @@ class CertificateRoutes:
         """Return what says why the caller may not have names; an empty text allows them."""
         if OPERATOR in principal.scopes or (actor is not None and actor.is_operator):
             return lambda _: ""
-        account, namespaces = "", set()
+        account, namespaces, scope = "", set(), ""
         if actor is not None and actor.account and self._packages:
             account = actor.account
             roles = await self._packages.registry.store.roles(account)
             allowed = {name for name, role in roles.items() if actor.allows(PUBLISH, name)}
             namespaces = {name for name in allowed if roles[name].includes(Role.PUBLISHER)}
             is_chosen = (sign_in := self._authentication.sign_in) is not None and sign_in.makes_accounts
-            if not actor.allows(PUBLISH, account) or (is_chosen and not await self._is_proven(account)):
+            if not actor.allows(PUBLISH, account):
+                scope = f", or {account} by a token with the scope {PUBLISH},"
+                account = ""
+            elif is_chosen and not await self._is_proven(account):
                 account = ""
         catalog = self._catalog.current
 
@@ -341,7 +344,7 @@ class CertificateRoutes:
             skills = catalog.public_view.listed_usable.skills.values() if catalog is not None and names.skills else ()
             own = {center_id(skill) for skill in skills if skill.publisher in namespaces}
             foreign = [*names.hosts, *({*names.agents} - {account}), *({*names.skills} - own)]
-            return f"only an operator gets a certificate for {foreign[0]}" if foreign else ""
+            return f"only an operator{scope} gets a certificate for {foreign[0]}" if foreign else ""
 
         return refusal
 

@@ -217,6 +217,14 @@ async def test_a_command_that_names_what_is_anothers_is_told_what_to_do(site, mo
     assert "fix: Name your account and skills of your namespaces alone" in ran.err
 
 
+async def test_a_command_with_a_token_that_only_reads_is_told_the_scope(site, monkeypatch):
+    site.tokens["ann"] = await site.token("ann", "read")
+    ran = await run_enroll(site, monkeypatch)
+    assert "only an operator, or ann by a token with the scope publish, gets a certificate for ann" in " ".join(
+        ran.err.split()
+    )
+
+
 async def test_a_registry_without_an_authority_is_said_to_have_none(tmp_path, monkeypatch):
     made = RegistrySite(tmp_path)
     await made.account("ann")

@@ -310,9 +310,9 @@ def _wrong_inputs(
     print_inputs(output, parameters, err=True)
     reference = reference_to(skill.ref)
     names = [name for those in faults.values() for name in those]
-    fix = f"Correct or leave out {', '.join(names[:_MOST_FAULTS])}"
-    if any(one["message"] == "is required" for one in errors):
-        fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
+    fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
+    if not any(name.partition(".")[0] in kinds for name in names):
+        fix = f"Correct or leave out {', '.join(names[:_MOST_FAULTS])}"
     more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",

@@ -263,9 +263,9 @@ def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
     import netrc  # noqa: PLC0415  # most users have no such file
 
     try:
-        words = [line.split() for line in path.read_text(errors="replace").split("\n")]
         return netrc.netrc(str(path)).hosts
     except netrc.NetrcParseError as error:
+        words = [line.split() for line in path.read_text(errors="replace").split("\n")]
         line = error.lineno
         if line and line > 1 and words[line - 2] and repr(words[line - 2][-1]) in error.msg:
             line -= 1  # netrc has read the end of the line of this word

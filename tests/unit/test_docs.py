@@ -165,6 +165,13 @@ def test_every_page_stands_in_the_navigation_once():
     assert len(navigation) == len(pages)
 
 
+def test_one_line_finds_the_program_of_each_way_to_install_it_in_a_checkout():
+    pages = [page.read_text() for page in (PROJECT / "README.md", DOCS / "tutorial" / "index.md")]
+    lines = [re.findall(r"export PATH=.*", page) for page in pages]
+    assert lines == [['export PATH="$PWD/.venv/bin:$HOME/skillwire/bin:$PATH"']] * 2
+    assert "python3 -m venv ~/skillwire " in pages[0]
+
+
 @pytest.mark.parametrize("page", sorted([*PROJECT.glob("*.md"), *DOCS.rglob("*.md")]), ids=str)
 def test_every_relative_link_of_a_page_leads_somewhere_in_a_clone(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -12,13 +12,13 @@ from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.pages import check, examples
 from tests.support.processes import in_shell
-from tests.support.publishing import serving
+from tests.support.publishing import ServeProcess, serving, write_skill
 
 PROJECT = Path(__file__).parents[2]
 PAGES = PROJECT / "docs" / "reference" / "commands"
 WRITTEN_ORIGIN = "127.0.0.1:8000"
 #: What does not end by itself, the picture of a network that this machine is not on, and what needs a registry, which
-#: the test of the tutorial has.
+#: a test of its own has.
 NOT_RUN = (
     *("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan", "skillwire dht"),
     *("skillwire publish", "skillwire yank", "skillwire deprecate", "skillwire registry"),
@@ -63,3 +63,19 @@ def test_the_examples_of_a_command_show_what_happens(name, section, publisher):
             check([(command, output, shown)], 1)
             if "../skills/" in command:
                 eventually(partial(_index, origin), partial(operator.ne, before))
+
+
+def test_the_examples_of_the_registry_work_after_a_login_alone(tmp_path):
+    blocks = re.findall(r"^```console\n(.*?)^```", (PAGES / "registry.md").read_text(), re.MULTILINE | re.DOTALL)
+    home = tmp_path / "home"
+    for name in ("standup-notes", "daily-notes"):
+        write_skill(tmp_path / "skills", name)
+    with ServeProcess("--registry", home=tmp_path / "server") as server:
+        ours = {WRITTEN_ORIGIN: server.origin}
+        environment = {"SKILLWIRE_HOME": str(tmp_path / "server")}
+        secret = run_command("registry", "init", "ann", "--quiet", env=environment).out
+        login = f"skillwire auth login http://{WRITTEN_ORIGIN} --token-stdin"
+        assert in_shell(login, tmp_path, ours, home=home, lines=secret).startswith("logged in")
+        in_shell(f"skillwire publish skills/daily-notes --registry http://{WRITTEN_ORIGIN}", tmp_path, ours, home=home)
+        found = [example for block in blocks for example in examples(block)]
+        check([(command, output, in_shell(command, tmp_path, ours, home=home)) for command, output in found], 4)

@@ -47,6 +47,7 @@ types:
 docs:
     python tools/generate_docs.py
     zensical build --strict --clean
+    echo "written: site/index.html"
 
 # the schema of Skill Sharing in its three forms, from the messages; "--release DATE" keeps a copy for good
 schema *arguments:

@@ -38,6 +38,17 @@ def test_a_python_that_does_not_suit_is_named(checkout):
     assert not (checkout / ".venv").exists()
 
 
+def test_the_recipe_of_the_documentation_names_the_start_page_that_it_wrote(checkout):
+    programs = checkout / "programs"
+    programs.mkdir()
+    for name in ("python", "zensical"):
+        shutil.copy("/bin/true", programs / name)
+    command = [str(Path(sys.executable).with_name("just")), "--justfile", str(checkout / "justfile"), "docs"]
+    environment = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "written: site/index.html\n"
+
+
 def test_without_a_package_index_it_says_so_and_what_an_earlier_run_left_half_done_is_gone(checkout):
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / "left-behind").touch()

@@ -95,7 +95,10 @@ def command(
     """
     if yes and not fix:
         raise UsageError("USAGE", "--yes goes with --fix")
-    paths = paths or (() if changed else (Path(),))
+    if changed and not paths:
+        fix = "Name the changed files, or leave --changed out to check every skill here."
+        raise UsageError("USAGE", "--changed needs at least one PATH", fix=fix)
+    paths = paths or (Path(),)
     if changed:  # the outermost, as in a search from above
         around = ([folder for folder in path.parents if (folder / SKILL_MD).is_file()][-1:] for path in paths)
         paths = tuple(dict.fromkeys(folder for folders in around for folder in folders))

@@ -204,3 +204,6 @@ def test_changed_files_are_checked_with_their_skills(
     assert json.loads(capsys.readouterr().out)["checked"] == ["skills/a"]
     assert run(["check", "--changed", "README.md"]) == 0
     assert run(["check", "--changed", "skills/untouched/SKILL.md", "README.md"]) == 1
+    capsys.readouterr()
+    assert run(["check", "--changed"]) == 2
+    assert "error[USAGE]: --changed needs at least one PATH\n  fix: Name the changed files, or" in capsys.readouterr().err

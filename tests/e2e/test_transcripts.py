@@ -399,6 +399,7 @@ SCENES: dict[str, list[Step]] = {
         Call("publish skills --namespace team --registry http://REGISTRY"),
         write("skills/notes/more.md", "More.\n"),
         Call("publish skills/notes --namespace team --registry http://REGISTRY"),
+        Call("publish skills/notes --namespace team --version 2.0.0 --registry http://REGISTRY --dry-run"),
         Call("yank team/notes@1.0.0 --registry http://REGISTRY"),
         Call("yank team/notes@1.0.0 --reason 'Wrong totals.' --registry http://REGISTRY"),
         Call("yank team/notes@1.0.0 --undo --registry http://REGISTRY"),

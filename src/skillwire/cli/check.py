@@ -96,8 +96,8 @@ def command(
     if yes and not fix:
         raise UsageError("USAGE", "--yes goes with --fix")
     if changed and not paths:
-        fix = "Name the changed files, or leave --changed out to check every skill here."
-        raise UsageError("USAGE", "--changed needs at least one PATH", fix=fix)
+        advice = "Name the changed files, or leave --changed out to check every skill here."
+        raise UsageError("USAGE", "--changed needs at least one PATH", fix=advice)
     paths = paths or (Path(),)
     if changed:  # the outermost, as in a search from above
         around = ([folder for folder in path.parents if (folder / SKILL_MD).is_file()][-1:] for path in paths)

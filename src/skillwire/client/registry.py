@@ -86,7 +86,7 @@ class PublishedFile(NamedTuple):
 
 
 class PublishedPackage(NamedTuple):
-    """A publication; its status is ``created``, ``repeated`` when it was there, or ``checked`` for a dry run."""
+    """A publication: ``created``, ``repeated`` when it was there, or ``checked`` for a dry run of another."""
 
     package: Annotated[str, "NAMESPACE/NAME"]
     version: Annotated[str, "Version"]

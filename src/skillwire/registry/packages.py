@@ -54,7 +54,7 @@ class PublishRight(NamedTuple):
 class PublishedVersion(NamedTuple):
     """What a publication came to, its package then, and the number of the change.
 
-    ``repeated`` when the same bytes were there before, ``checked`` for a dry run.
+    ``repeated`` when the same bytes were there before, ``checked`` for a dry run of another.
     """
 
     version: PackageVersion
@@ -227,7 +227,9 @@ class Registry:
             raise _unpublishable(one, "conflict")
         if stored is None and not await self.store.fits(one):
             raise _unpublishable(one, "full")
-        return PublishedVersion(stored or one, "checked", one.follow(package))
+        if stored is not None:
+            return PublishedVersion(stored, "repeated", package)
+        return PublishedVersion(one, "checked", one.follow(package))
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
         """Return what a skill requires of packages of this registry and ``principal`` finds no version for."""

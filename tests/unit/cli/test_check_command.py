@@ -206,4 +206,5 @@ def test_changed_files_are_checked_with_their_skills(
     assert run(["check", "--changed", "skills/untouched/SKILL.md", "README.md"]) == 1
     capsys.readouterr()
     assert run(["check", "--changed"]) == 2
-    assert "error[USAGE]: --changed needs at least one PATH\n  fix: Name the changed files, or" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "error[USAGE]: --changed needs at least one PATH\n  fix: Name the changed files, or" in told

@@ -465,7 +465,7 @@ class UploadRoutes:
             upload = await self._uploads.find(actor.account, number)
             content = partial(self._uploads.read, actor.account, number)
             published = await self._publish(context, right, lambda: read(content()), upload.digest)
-            if published.status != "checked":
+            if query.get("dry_run", "0") == "0":
                 await self._uploads.remove(actor.account, number)
         else:
             async with self._publications.bodies.spooling(context.scope, context.receive, self._uploads.spool) as body:

@@ -184,7 +184,7 @@ class FindingObject(Struct):
 
 
 class PublicationObject(Struct):
-    """A publication: created, repeated when the same bytes were there, or checked for a dry run."""
+    """A publication: created, repeated when the same bytes were there, or checked for a dry run of another."""
 
     package: str
     version: str

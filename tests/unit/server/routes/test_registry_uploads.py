@@ -55,6 +55,10 @@ async def test_an_upload_resumes_where_it_broke_off_and_is_published_as_if_sent_
     assert (published.status, published.json()["uploaded"]) == (201, Digest.of(archive))
     assert published.json()["digest"] == plain["digest"]
     assert (await site.call("GET", f"/uploads/{number}", by="ann")).status == 404
+    number = (await begin(site, archive)).json()["id"]
+    await write(site, number, archive)
+    assert (await site.publish("ann", b"", query=f"upload={number}&dry_run=1")).json()["status"] == "repeated"
+    assert (await site.call("GET", f"/uploads/{number}", by="ann")).status == 200, "a dry run removes nothing"
 
 
 async def test_what_came_before_a_break_stays(site):

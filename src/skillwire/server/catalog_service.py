@@ -64,10 +64,11 @@ _POLL: Final = 2.0
 _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
-#: After a revision the next push waits so many times as long as that took, but only twice as long beyond a second: many
-#: pushes share a revision. The first one of 50,000 skills takes seconds, and minutes where their files are written.
-_PUSH_PAUSES: Final = 9
-_PUSH_PAUSE: Final = 1.0
+#: After a revision the next push waits so many times as long as that took, but no longer than two seconds, or twice as
+#: long as it took: many pushes share a revision, which makes each of them a twentieth slower and not a tenth. The first
+#: one of 50,000 skills takes seconds, and minutes where their files are written.
+_PUSH_PAUSES: Final = 19
+_PUSH_PAUSE: Final = 2.0
 _LONGEST_PUSH_PAUSE: Final = 10.0
 #: The memory that revisions leave is returned after one that took so many seconds of processor time, as the first one
 #: of thousands of skills does, and after others once in so many seconds: that takes longer than making such a one.

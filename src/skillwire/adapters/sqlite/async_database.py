@@ -15,10 +15,10 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skillwire.adapters.sql.connection import Connection, Values
@@ -97,14 +97,8 @@ class _Write(NamedTuple):
     since: float
 
 
-class _WriterRun:
-    """The writes of one thread, and whether it ends after them. The next thread begins when it has ended."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[_Write] = deque()
-        self.is_closing = False
-
-
+#: The writes that one thread does, in their order; None is the last.
+_Writes = SimpleQueue["_Write | None"]
 _Result = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
@@ -118,8 +112,8 @@ class AsyncDatabase:
         self.database = database
         self._version = 0
         self._looked = 0.0
-        self._changed = threading.Condition()
-        self._run: _WriterRun | None = None
+        self._lock = threading.Lock()
+        self._writes: _Writes | None = None
         self._thread: threading.Thread | None = None
         self._watchers: list[tuple[asyncio.AbstractEventLoop, Callable[[], object]]] = []
         self._has_failed = False
@@ -141,14 +135,13 @@ class AsyncDatabase:
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:  # noqa: ARG002  # all have one
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._changed:
-            if self._run is None:
-                self._run = _WriterRun()
-                work = partial(self._work, self._run, self._thread)
+        with self._lock:
+            if self._writes is None:
+                self._writes = SimpleQueue()
+                work = partial(self._work, self._writes, self._thread)
                 self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
                 self._thread.start()
-            self._run.waiting.append(_Write(call, future, time.monotonic()))
-            self._changed.notify_all()
+            self._writes.put(_Write(call, future, time.monotonic()))
         return await future
 
     async def exists(self) -> bool:
@@ -190,29 +183,29 @@ class AsyncDatabase:
     async def close(self) -> None:
         """Finish the writes that were handed in, and end the thread. A later write begins another one."""
         self._watchers.clear()
-        with self._changed:
-            thread, run, self._run = self._thread, self._run, None
-            if run is not None:
-                run.is_closing = True
-            self._changed.notify_all()
+        with self._lock:
+            thread, waiting, self._writes = self._thread, self._writes, None
+            if waiting is not None:
+                waiting.put(None)
         if thread is not None:
             await asyncio.to_thread(thread.join)
 
-    def _work(self, run: _WriterRun, before: threading.Thread | None) -> None:
-        if before is not None:
+    def _work(self, waiting: _Writes, before: threading.Thread | None) -> None:
+        if before is not None:  # its transactions come first
             before.join()
-        waiting = run.waiting
-        while True:
-            with self._changed:
-                if not waiting and not run.is_closing:
-                    was_woken = self._changed.wait(_LOOK)
-                    if not was_woken and not waiting and not self._watchers and self._run is run:
-                        self._run, run.is_closing = None, True
-                is_closing = run.is_closing and not waiting
-                writes = [waiting.popleft() for _ in range(min(len(waiting), _GROUP))]
-            if is_closing:
-                self.database.close()
-                return
+        is_closing = False
+        while not is_closing:
+            taken: list[_Write | None] = []
+            with suppress(Empty):
+                taken.append(waiting.get(timeout=_LOOK))
+                while len(taken) < _GROUP:
+                    taken.append(waiting.get(block=False))
+            if not taken and not self._watchers:
+                with self._lock:
+                    if self._writes is waiting and waiting.empty():
+                        self._writes, is_closing = None, True
+            writes = [one for one in taken if one is not None]
+            is_closing |= len(writes) < len(taken)
             if writes:
                 now = time.monotonic()
                 self._waited += sum(now - one.since for one in writes)
@@ -220,6 +213,7 @@ class AsyncDatabase:
                 for loop in {future.get_loop() for future, _, _ in results}:  # one call wakes all callers of a loop
                     _call(loop, partial(_deliver, [one for one in results if one[0].get_loop() is loop]))
             self._look()
+        self.database.close()
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -7,12 +7,13 @@ invalid one is skipped and reported with its place. Spec: ASD Discovery Index; s
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import quote
+
+import msgspec
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
@@ -39,10 +40,9 @@ _REQUIREMENT_LENGTH: Final = 200
 _TEXT_LENGTH: Final = 500
 _LAST_SECOND: Final = 253_402_300_800  # of the year 9999, the last one that has dates
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
-_ENTRIES_PER_CALL: Final = 64  # a call of the encoder costs as much as encoding four entries
-_encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ENTRIES_PER_CALL: Final = 64  # so that only their objects are in memory at once
 #: What stands before the entries of an index of each generation, and what behind them.
-INDEX_HEAD: Final = _encoder.encode({"$schema": SCHEMA_URI})[:-1].encode() + b',"skills":['
+INDEX_HEAD: Final = msgspec.json.encode({"$schema": SCHEMA_URI})[:-1] + b',"skills":['
 OLD_INDEX_HEAD: Final = b'{"skills":['
 INDEX_END: Final = b"]}"
 
@@ -83,7 +83,7 @@ def encode_versions(found: VersionList) -> bytes:
             "type": one.artifact_type,
             "description": one.description,
             "url": one.url,
-            "digest": one.digest,
+            "digest": str(one.digest),
             "size": one.size,
             "status": _state(one),
             **({"published": one.published, "published_by": one.published_by} if one.published is not None else {}),
@@ -91,7 +91,7 @@ def encode_versions(found: VersionList) -> bytes:
         }
         for one in found.versions
     ]
-    return _encoder.encode({**head, "versions": versions}).encode()
+    return msgspec.json.encode({**head, "versions": versions})
 
 
 def _names_object(entry: IndexEntry | VersionEntry) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
         "type": entry.artifact_type,
         "description": entry.description,
         "url": entry.url,
-        "digest": entry.digest,
+        "digest": str(entry.digest),
     }
     if entry.version is not None:
         fields["version"] = entry.version
@@ -127,7 +127,7 @@ def _encode(entries: Iterable[dict[str, Any]]) -> bytes:
     separator = b""
     rest = iter(entries)
     while some := list(islice(rest, _ENTRIES_PER_CALL)):
-        written.write(separator + _encoder.encode(some)[1:-1].encode())
+        written.write(separator + msgspec.json.encode(some)[1:-1])
         separator = b","
     return written.getvalue()
 
@@ -137,7 +137,7 @@ def place_urls(index: bytes, artifacts: str) -> bytes:
 
     JSON escapes each quote within a text, so no description can contain the searched bytes.
     """
-    unplaced, placed = ((b'"url":' + _encoder.encode(start).encode())[:-1] for start in (UNPLACED, artifacts))
+    unplaced, placed = ((b'"url":' + msgspec.json.encode(start))[:-1] for start in (UNPLACED, artifacts))
     return index.replace(unplaced, placed)
 
 

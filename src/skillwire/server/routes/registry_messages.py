@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -352,10 +353,18 @@ class RegistryStatistics(Struct):
 
 def make(kind: type[T], *values: Any, **fields: Any) -> T:
     """Return a document of ``kind``: its ``fields``, and the others from the first of ``values`` that has them."""
-    for name in kind.__struct_fields__:
-        if name not in fields and (found := [getattr(one, name) for one in values if hasattr(one, name)]):
-            fields[name] = str(found[0]) if isinstance(found[0], Digest) else found[0]
+    for name, place in _sources(kind, tuple(fields), *map(type, values)):
+        found = getattr(values[place], name)
+        fields[name] = str(found) if isinstance(found, Digest) else found
     return kind(**fields)
+
+
+@cache
+def _sources(kind: type[T], given: Sequence[str], *types: type) -> list[tuple[str, int]]:
+    """Return the fields of ``kind`` that are not ``given``, each with the place of the first type that has it."""
+    wanted = [name for name in kind.__struct_fields__ if name not in given]
+    places = [(name, [place for place, one in enumerate(types) if hasattr(one, name)]) for name in wanted]
+    return [(name, found[0]) for name, found in places if found]
 
 
 def namespace_object(namespace: Namespace) -> NamespaceObject:

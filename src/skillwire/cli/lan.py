@@ -317,6 +317,7 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
             raise UsageError("USAGE", f"no key of {agent} is trusted", fix="List them: skillwire lan trust.")
         store.keep_trusted(agent, None)
         _print_words(output, agent, trusted[agent], is_trusted=False)
+        output.line(success("no longer trusted "), bold(agent))
         return
     digest = asyncio.run(_digest_of(settings, agent))
     shown = " ".join(words.words_of(digest))

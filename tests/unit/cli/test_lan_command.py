@@ -368,6 +368,8 @@ def test_a_key_is_trusted_after_its_six_words_were_compared(on, told):
     shown = json.loads(told("trust", "kitchen-pi", "--forget", "--json").out)
     assert (shown["words"], shown["trusted"]) == (ZEROS, False)
     assert LanKeys().trusted() == {}
+    told("trust", "kitchen-pi", "--words", ZEROS)
+    assert told("trust", "kitchen-pi", "--forget").out.endswith("no longer trusted kitchen-pi\n")
     told("trust", "kitchen-pi", "--forget", status=UsageError.exit_code)
     assert "error[DISC_001]" in told("trust", "nobody", status=FetchError.exit_code).err
     revoked = told("trust", "pantry-pi", status=TrustError.exit_code).err

@@ -211,6 +211,7 @@ class TestStates:
 
     @pytest.mark.parametrize("reference", [f"{PLACE}/notes", "registry.example/notes"])
     async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer, reference):
+        await consumer.publish("diary", "1.0.0")
         await consumer.state("notes", "deprecated", successor="acme/diary")
         await consumer.client.add(reference)
         [finding] = [one for one in consumer.findings if one.code == "DEPRECATED"]
@@ -221,6 +222,7 @@ class TestStates:
         assert consumer.codes().count("DEPRECATED") == 1
 
     async def test_an_index_has_the_states_so_that_no_list_of_versions_is_asked_for(self, consumer):
+        await consumer.publish("diary", "1.0.0")
         await consumer.state("notes/1.3.0", "deprecated", successor="acme/diary")
         await consumer.client.add("registry.example/notes")
         assert await consumer.client.outdated() == []
@@ -228,7 +230,7 @@ class TestStates:
         assert not [path for path in consumer.driver.paths if path.endswith("versions.json")]
         for path in ("/.well-known/agent-skills/index.json", "/@acme/.well-known/agent-skills/index.json"):
             answer = await consumer.site.ask("GET", path)
-            [entry] = answer.json()["skills"]
+            entry = answer.json()["skills"][1]
             assert entry["status"] == {"status": "deprecated", "reason": "because", "successor": "acme/diary"}
 
     @pytest.mark.parametrize("reference", [f"{PLACE}/notes@1.3.0", f"{PLACE}/notes"])

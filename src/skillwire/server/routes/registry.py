@@ -258,6 +258,7 @@ class PackageRoutes:
             if (to := read_package_name(asked.renamed_to)) is None:
                 raise UsageError("REFERENCE", f"{ascii(asked.renamed_to)[:80]} is not NAMESPACE/NAME")
             return answer(await self._describe(context, await self._registry.redirect(actor, found, to)))
+        await self._check_successor(context, asked.successor)
         if asked.access is not None:
             found = await self._registry.set_access(actor, found, asked.access)
         if asked.status is not None:
@@ -288,6 +289,7 @@ class PackageRoutes:
         """Yank, deprecate or quarantine a version, or make it active again."""
         asked, actor = await read_request(context, messages.VersionRequest), actor_of(context)
         package = await self._find(context)
+        await self._check_successor(context, asked.successor)
         state = State(Status(asked.status), asked.reason, asked.successor)
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
         return answer(messages.version_object(changed, package, context.site, with_files=True))
@@ -299,6 +301,16 @@ class PackageRoutes:
         await self._downloads.send_artifact(context, package, found)
 
     # --- what several need -------------------------------------------------------------------------------
+
+    async def _check_successor(self, context: RequestContext, successor: str) -> None:
+        """Check that the caller may know of the successor. Raises TrustError, NotFoundError (``PACKAGE_NOT_FOUND``)."""
+        try:
+            if name := read_package_name(successor):
+                publisher_of(context)
+                await self._registry.package(principal_of(context), name)
+        except NotFoundError as error:
+            advice = "Publish the successor first, or name another package of this registry."
+            raise NotFoundError(error.code, error.message, fix=advice) from error
 
     async def _find(self, context: RequestContext) -> Package:
         """Return the package that the path names. Raises NotFoundError, ProblemError (308 for a renamed one).

@@ -73,12 +73,12 @@ async def test_everything_that_a_scope_lists_is_there(site):
 
 async def test_versions_are_listed_with_their_states(site):
     await site.call("PATCH", "/packages/acme/notes/1.0.0", {"status": "yanked", "reason": "broken"}, by="acme")
-    await site.call("PATCH", "/packages/acme/notes", {"status": "deprecated", "successor": "acme/new"}, by="acme")
+    await site.call("PATCH", "/packages/acme/notes", {"status": "deprecated", "successor": "zeta/tools"}, by="acme")
     for path in ("/@acme/notes/versions.json", "/@notes/versions.json"):
         answer = await site.get(path)
         found = answer.json()
         versions = found.pop("versions")
-        state = {"status": "deprecated", "successor": "acme/new"}
+        state = {"status": "deprecated", "successor": "zeta/tools"}
         assert found == {"publisher": "acme", "name": "notes", "latest": "1.2.0", "status": state}
         assert [one["version"] for one in versions] == ["2.0.0-rc.1", "1.2.0", "1.0.0"]
         assert versions[2]["status"] == {"status": "yanked", "reason": "broken"}

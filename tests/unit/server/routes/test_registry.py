@@ -341,6 +341,7 @@ class TestStates:
 
     async def test_an_archived_package_takes_no_versions_until_it_is_active(self, site):
         await site.publish("ann")
+        await site.publish("bob", skill_archive("memos"))
         path = "/packages/ann/notes"
         archived = await site.call("PATCH", path, {"status": "archived", "successor": "bob/memos"}, by="ann")
         assert archived.json()["status"] == {"status": "archived", "successor": "bob/memos"}
@@ -363,6 +364,7 @@ class TestStates:
     async def test_a_deprecated_package_or_version_stays_usable_and_names_its_successor(self, site):
         await site.publish("ann")
         await site.publish("ann", skill_archive(version="1.1.0"))
+        await site.publish("bob", skill_archive("memos"))
         state = {"status": "deprecated", "reason": "use memos", "successor": "bob/memos"}
         for path in ("/packages/ann/notes/1.1.0", "/packages/ann/notes"):
             assert (await site.call("PATCH", path, state, by="bob")).status == 403
@@ -372,6 +374,20 @@ class TestStates:
         assert [one["status"] for one in package["versions"]] == [state, {"status": "active"}]
         assert (await site.call("GET", "/packages/ann/notes/1.1.0/download")).status == 200
         assert (await site.publish("ann", skill_archive(version="1.2.0"))).status == 201
+
+    async def test_a_successor_is_a_package_that_its_publisher_may_know_of(self, site):
+        await site.publish("ann")
+        await site.publish("bob", skill_archive("memos", skill_toml='access = "private"\n'))
+        for path in ("/packages/ann/notes/1.0.0", "/packages/ann/notes"):
+            for successor in ("bob/nothing", "bob/memos"):
+                state = {"status": "deprecated", "successor": successor}
+                refused = await site.call("PATCH", path, state, by="ann")
+                assert (refused.status, code_of(refused)) == (404, "PACKAGE_NOT_FOUND")
+                error = refused.json()["error"]
+                assert error["message"] == f"there is no package '{successor}'"
+                assert error["details"]["fix"].startswith("Publish the successor first")
+                assert (await site.call("PATCH", path, state)).status == 401
+            assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
 
     async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
         await site.publish("ann")

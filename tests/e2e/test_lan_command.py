@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.forked import PROGRAM, ForkedPython, run_forked
+from tests.support.free_port import free_port
 from tests.support.publishing import write_skill
 from tests.support.terminal import Terminal
 
@@ -21,10 +22,7 @@ SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\
 @pytest.fixture
 def place(tmp_path):
     """Return a folder with a skill, and the settings of a network that is this test's alone."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (tmp_path / "lan.yaml").write_text(SETTINGS.format(port=port))
+    (tmp_path / "lan.yaml").write_text(SETTINGS.format(port=free_port(socket.SOCK_DGRAM)))
     write_skill(tmp_path / "skills", "notes")
     return tmp_path
 

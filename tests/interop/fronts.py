@@ -9,6 +9,7 @@ import trustme
 from tests.interop.hosting import Answer
 from tests.interop.peers import PATIENCE, environment, find_peer
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 _FRAME = """
 worker_processes 1;
@@ -64,10 +65,7 @@ class Front:
         authority.configure_trust(self._context)
         certificate = authority.issue_cert("skills.example.com")
         certificate.private_key_and_cert_chain_pem.write_to_path(work / "both.pem")
-        with socket.socket() as probe, socket.socket() as another:
-            for one in (probe, another):
-                one.bind(("127.0.0.1", 0))
-            self.port, self.plain_port = probe.getsockname()[1], another.getsockname()[1]
+        self.port, self.plain_port = free_port(), free_port()
         ours = {written: here.format(port=self.port, work=work) for written, here in _WRITTEN[program].items()}
         for written, here in (ours | changes).items():
             assert written in text

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import select
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import trustme
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 
 #: What an operator who wants everything compressed writes; the snippet that ``build`` writes must prevail over it.
 _NGINX: Final = """
@@ -163,9 +163,7 @@ class Nginx:
         """Start nginx on a free port; on another one when somebody else was faster."""
         started = self._work / "nginx.pid"  # written once it listens
         for _ in range(_ATTEMPTS):
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = free_port()
             config = self._work / "nginx.conf"
             config.write_text(_NGINX.format(port=port, site=self.site, more=self._more))
             command = [*find_peer("nginx"), "-p", str(self._work), "-c", str(config), "-e", "error.log"]

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.interop.peers import PATIENCE, environment, find_peer
+from tests.support.free_port import free_port
 from tests.support.pages import boxes, examples
 
 PROJECT = Path(__file__).parents[2]
@@ -31,14 +31,6 @@ http {{
 """
 
 
-def free_ports(number):
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 @pytest.fixture
 def machine(tmp_path):
     """Give a fresh machine: the variables of its user, and the function that says there what the page says."""
@@ -58,7 +50,7 @@ def machine(tmp_path):
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{line}\n")
         (programs / name).chmod(0o755)
-    ports = free_ports(5)
+    ports = [free_port() for _ in range(5)]
     ours = {f"800{number}": str(ports[number]) for number in (1, 2, 3)} | {
         "listen 443": f"listen 127.0.0.1:{ports[0]}",
         "listen 80;": f"listen 127.0.0.1:{ports[4]};",

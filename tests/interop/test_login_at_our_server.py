@@ -1,11 +1,11 @@
 """Somebody who knows nothing but the address of our server logs in at a real authorization server, and adds a skill."""
 
 import json
-import socket
 
 import pytest
 from tests.interop.hosting import Serve
 from tests.support.command import run_command
+from tests.support.free_port import free_port
 from tests.support.oidc_provider import JWT_RESOURCE, SERVICE, oidc_provider, running_oidc_provider
 from tests.support.publishing import ServeProcess, write_skill
 
@@ -62,8 +62,7 @@ def test_address_of_a_server_whose_skills_are_all_closed_is_enough(tmp_path, oid
 @pytest.fixture
 def strict(tmp_path):
     """Serve a skill, at an address that is the audience, for an issuer that makes tokens for named resources only."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     write_skill(tmp_path / "skills", "forecast", {"skill.toml": 'access = "restricted"\n'})
     with running_oidc_provider() as provider:
         settings = tmp_path / "server.toml"

@@ -11,6 +11,7 @@ from tests.interop.hosting import Nginx, behind_tls
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.support.raw_server import RawServer, opening_tunnels
 
 HOST = "skills.example"
@@ -29,9 +30,7 @@ Upstream http 127.0.0.1:{upstream}
 def tinyproxy(folder, upstream, more=""):
     """Run tinyproxy, which forwards every tunnel to another proxy; give its port."""
     folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     config = folder / "tinyproxy.conf"
     config.write_text(CONFIG.format(port=port, folder=folder, upstream=upstream, more=more))
     command = [*find_peer("tinyproxy"), "-d", "-c", str(config)]

@@ -24,9 +24,10 @@ from typing import Any, Final
 
 import aiohttp
 from tests.support.eventually import PATIENCE
+from tests.support.free_port import free_port
 from tests.support.history import Operation, check, recoveries
 from tests.support.namespaces import Island
-from tests.support.postgres_pair import Pair, free_port
+from tests.support.postgres_pair import Pair
 
 ROOT: Final = Path(__file__).parents[2]
 NAMESPACE: Final = "acme"

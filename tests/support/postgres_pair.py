@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 _SETTINGS: Final[dict[str, Any]] = {"shared_buffers": "64MB", "wal_keep_size": "256MB"}
 _FOLLOWS: Final = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-
-
-def free_port() -> int:
-    """Return a port of loopback that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 class Pair:

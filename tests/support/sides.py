@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import select
-import socket
 import struct
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.free_port import free_port
 from tests.support.pages import boxes, examples
 from tests.support.sandbox_world import sandbox_missing
 
@@ -35,9 +35,7 @@ class Sides:
     def __init__(self, home, *, programs=None, **folders):
         self.home = home
         self._programs = [*filter(None, [programs]), Path(sys.executable).parent, "/usr/bin", "/bin"]
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.origin = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.origin = f"127.0.0.1:{free_port()}"
         self._folders = folders
         self._server = None
 

@@ -6,6 +6,7 @@ import socket
 import pytest
 from playwright.sync_api import expect
 from tests.support.command import run_command
+from tests.support.free_port import free_port
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
@@ -16,9 +17,7 @@ SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\
 
 @pytest.fixture
 def place(tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        (tmp_path / "lan.yaml").write_text(SETTINGS.format(port=probe.getsockname()[1]))
+    (tmp_path / "lan.yaml").write_text(SETTINGS.format(port=free_port(socket.SOCK_DGRAM)))
     return tmp_path
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trustme
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.free_port import free_port
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_pair import free_port
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.connection import Connection

@@ -10,8 +10,8 @@ import pytest
 from tests.e2e.cluster.conftest import REVISION, Cluster
 from tests.e2e.cluster.test_cluster import call
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.free_port import free_port
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_pair import free_port
 
 
 class Promotion:

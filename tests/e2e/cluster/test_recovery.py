@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from tests.support.cluster import NAMESPACE, Server, Servers, make_archive
 from tests.support.eventually import PATIENCE, eventually
+from tests.support.free_port import free_port
 from tests.support.pages import shown
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_pair import Pair, free_port
+from tests.support.postgres_pair import Pair
 
 PAGE = Path(__file__).parents[3] / "docs" / "topics" / "many-machines.md"
 KEY = Path(".local/state/skillwire/server.key")

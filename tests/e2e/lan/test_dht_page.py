@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,13 @@ from tests.support.command import run_command
 from tests.support.dht_node import NODE as NODE_LINE
 from tests.support.dht_node import port_in, running
 from tests.support.eventually import eventually
+from tests.support.free_port import free_port
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.pages import boxes, check, examples, play
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "topics" / "dht.md"
 NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
 
 
 @pytest.mark.timeout(240)

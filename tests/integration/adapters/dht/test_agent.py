@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from tests.support.eventually import eventually_async
+from tests.support.free_port import free_port
 
 from skillwire.adapters.dht import agent as agent_module
 from skillwire.adapters.dht.agent import DhtAgent, DhtSockets, find_answering, load_state, present_hosts, resolve
@@ -90,9 +91,7 @@ async def test_what_one_node_puts_the_others_find_until_it_is_removed(three):
 
 async def test_silent_bootstrap_nodes_are_reported_once_and_when_one_answers_again(start, monkeypatch):
     monkeypatch.setattr(agent_module, "_SILENT", 0.0)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port(socket.SOCK_DGRAM)
     asker, node = [await start(("127.0.0.1", port), is_client=is_client) for is_client in (True, False)]
     await eventually_async(lambda: node.notes)
     silence = f"no bootstrap node of the DHT answers: 127.0.0.1:{port}"

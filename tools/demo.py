@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,10 +159,12 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that the system has free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port, below those of connections: one of them would take it before the server listens."""
+    while True:
+        port = random.randrange(10_000, 32_000)  # noqa: S311  # nothing secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_ready(origin: str) -> bool:

@@ -22,7 +22,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.skill import capability_text
-from skillwire.resolver.ladder import CACHE
+from skillwire.resolver.ladder import CACHE, DHT
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import LAN
 from skillwire.resolver.sources.lan import describe_lan_skill, provider_label
@@ -109,7 +109,8 @@ def command(
         output.hint("list all agents:", "skillwire lan")
     elif words:
         output.note(f"no skill matches {words!r}")
-        if not (progress.has_traffic or network["offline"]):
+        has_asked = progress.has_traffic or any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})  # over UDP
+        if not (has_asked or network["offline"]):
             places = [part for origin in origins for part in ("--from", origin)]
             output.hint("only the cache was asked:", shlex.join(["skillwire", "find", *query, *places, "--refresh"]))
     elif rungs and not any(rung.attempts for rung in rungs if rung.name != CACHE):

@@ -61,6 +61,15 @@ def test_a_search_that_asked_an_origin_does_not_name_refresh(monkeypatch):
     assert "--refresh" not in run_command("find", "notes").err
 
 
+@pytest.mark.parametrize(("attempts", "is_hinted"), [(1, False), (0, True)])
+@pytest.mark.parametrize("name", ["dht", "lan"])
+def test_a_search_that_asked_over_datagrams_does_not_name_refresh(monkeypatch, name, attempts, is_hinted):
+    rungs = (RungTrace(name, Outcome.NOTHING, attempts=attempts), RungTrace("cache", Outcome.NOTHING, attempts=1))
+    client = SimpleNamespace(find=lambda *_, **__: [], rungs=rungs)
+    monkeypatch.setattr(module, "open_client", lambda *_, **__: nullcontext(client))
+    assert ("--refresh" in run_command("find", "notes").err) is is_hinted
+
+
 @pytest.mark.parametrize(
     ("rungs", "note"),
     [

@@ -234,6 +234,9 @@ def _without_digest(skill: RemoteSkill) -> str:
 def _print_next_steps(
     output: Output, skill: RemoteSkill, described: SkillDescriptor | None, token: str | None, version: str
 ) -> None:
+    if skill.ref.release is not None and skill.ref.release.status == "quarantined":
+        output.hint("read more:", "skillwire explain QUARANTINED")
+        return
     if _needs_login(skill, token):
         output.hint("log in first:", f"skillwire auth login {parse_url(skill.url).origin}")
     reference = reference_to(skill.ref)

@@ -182,6 +182,19 @@ def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_p
         assert "call it" not in capsys.readouterr().err
 
 
+def test_a_quarantined_skill_is_not_offered_as_the_next_step(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    state = {"status": "quarantined", "reason": "steals keys"}
+    entry = {"name": "notes", "type": "skill-md", "description": "Keeps notes.", "url": "/notes/SKILL.md"}
+    index = index_of({**entry, "digest": "sha256:" + "0" * 64, "status": state})
+    with RawServer(pages({"/.well-known/agent-skills/index.json": index})) as server:
+        assert run(["show", f"127.0.0.1:{server.port}/notes"]) == 0
+    said = capsys.readouterr()
+    assert "status quarantined steals keys" in lines(said.out)
+    assert lines(said.err) == ["read more: skillwire explain QUARANTINED"]
+
+
 def test_show_hands_the_descriptor_to_scripts(origin, capsys):
     assert run(["show", f"{origin}/forecast", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

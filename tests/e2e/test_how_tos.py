@@ -163,6 +163,7 @@ def test_giving_access(tmp_path):
         acts = play_session(shown(page), tmp_path, ours, home=tmp_path / "home")
     check([(command, written, without_advice(text)) for command, written, text in acts], 18)
     assert "sw_" not in page.read_text(), "no secret is shown"
+    assert (tmp_path / "key.json").stat().st_mode & 0o777 == 0o600
     assert not [text for *_, text in acts if "sw_" in text]
     configuration = read_configuration(files["server.toml"].encode(), "server.toml")
     assert configuration.offer == "oauth2"
@@ -183,6 +184,8 @@ def test_giving_people_access_to_a_registry(tmp_path):
                 home = tmp_path / box.title
                 acts.append((command, written, in_shell(f"{exported}; {command}", tmp_path, ours, home=home)))
     check(acts, 20)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*.token")}
+    assert modes == dict.fromkeys(("ann.token", "bob.token", "carol.token"), 0o600)
 
 
 def test_the_agent_of_the_examples_finds_reads_and_calls_a_skill(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from skillwire import Client, SkillwireError
 from skillwire.model.digest import Digest
-from skillwire.protocols.agent_skills.codec import decode_index
+from skillwire.protocols.agent_skills.decoder import decode_index
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI, Generation
 from skillwire.testing.publisher import SimulatedPublisher
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillwire.errors import DecodeError, SkillwireError, TrustError, ValidationError
-from skillwire.protocols.agent_skills.codec import decode_index
+from skillwire.protocols.agent_skills.decoder import decode_index
 from skillwire.trust.hidden_text import find_hidden
 
 CASES = json.loads((Path(__file__).parent / "documents" / "agent-skills-index.json").read_text())

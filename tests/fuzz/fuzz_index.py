@@ -11,7 +11,7 @@ with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.model.digest import Digest
     from skillwire.model.skill import is_skill_name
     from skillwire.model.url import parse_url
-    from skillwire.protocols.agent_skills.codec import decode_index
+    from skillwire.protocols.agent_skills.decoder import decode_index
     from skillwire.trust.hidden_text import find_hidden
     from skillwire.trust.paths import check_path
 

@@ -54,7 +54,7 @@ from skillwire.model.install import LockedSkill
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
-from skillwire.protocols.agent_skills.codec import decode_index
+from skillwire.protocols.agent_skills.decoder import decode_index
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.lockfile import LOCK_NAME

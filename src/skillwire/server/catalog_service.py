@@ -33,7 +33,7 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.model.access import Access
 from skillwire.model.packed_skills import no_skills, summarize
-from skillwire.protocols.agent_skills.codec import find_excess
+from skillwire.protocols.agent_skills.decoder import find_excess
 from skillwire.server.log import log_broken, log_changes
 from skillwire.server.problems import NOT_READY, ProblemError
 from skillwire.server.revision import Superseded, make_revision

@@ -10,7 +10,8 @@ from skillwire.errors import ValidationError
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.url import check_base_url
-from skillwire.protocols.agent_skills.codec import decode_index, encode_index
+from skillwire.protocols.agent_skills.decoder import decode_index
+from skillwire.protocols.agent_skills.encoder import encode_index
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import (
     INDEX_PATH,

@@ -31,7 +31,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
 from skillwire.model.skill import Finding, Identifiers, Skill
 from skillwire.protocols.agent_skills import messages as asd
-from skillwire.protocols.agent_skills.codec import find_excess
+from skillwire.protocols.agent_skills.decoder import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import INDEX_PATH, CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN

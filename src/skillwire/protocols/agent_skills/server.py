@@ -37,7 +37,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.packed_skills import SkillChanges, SkillSummary, summarize
 from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Artifact, Skill
-from skillwire.protocols.agent_skills.codec import (
+from skillwire.protocols.agent_skills.encoder import (
     UNPLACED,
     encode_entries,
     encode_index,

@@ -29,7 +29,7 @@ from skillwire.model.ref import Release, SkillRef
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
-from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
+from skillwire.protocols.agent_skills.decoder import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation, Index
 from skillwire.resolver.context import ResolveContext, freshness, not_in_cache, read_document, timestamp
 from skillwire.resolver.sources import Lookup

@@ -4,6 +4,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,15 @@ WANTED = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONM
 
 @pytest.fixture(scope="module")
 def man(tmp_path_factory):
-    """Build the pages as the wheel does; return their folder."""
+    """Build the pages as the wheel does, with the libraries of a build alone; return their folder."""
     folder = tmp_path_factory.mktemp("man")
-    subprocess.run([sys.executable, str(TOOL), str(folder)], check=True, capture_output=True)
+    ours = tomllib.loads((TOOL.parents[1] / "pyproject.toml").read_text())["project"]
+    needed = [*ours["dependencies"], *chain(*ours["optional-dependencies"].values())]
+    names = {re.split(r"[^\w-]", one)[0].replace("-", "_").lower() for one in needed}
+    missing = dict.fromkeys(names.union({"yaml"}).difference({"click", "skillwire"}))
+    arguments = [str(TOOL), str(folder)]
+    run = f"sys.modules.update({missing}); sys.argv = {arguments}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    subprocess.run([sys.executable, "-c", f"import runpy, sys; {run}"], check=True, capture_output=True)
     return folder
 
 

@@ -1,8 +1,8 @@
 """Rules about a published index and the built site around it.
 
 The index is judged entry by entry with all faults at once, as a publisher needs them;
-:mod:`skillwire.protocols.agent_skills.decoder` decides what a client accepts. Files of the site that the index names are
-read and hashed. Nothing is fetched. Spec: ASD Discovery Index; specs §1, "Publisher errors seen in the wild".
+:mod:`skillwire.protocols.agent_skills.decoder` decides what a client accepts. Files of the site that the index names
+are read and hashed. Nothing is fetched. Spec: ASD Discovery Index; specs §1, "Publisher errors seen in the wild".
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def reference_to(ref: SkillRef) -> str:
 
 
 def exact_reference_to(ref: SkillRef) -> str:
-    """Return the text that names ``ref`` in its version, where its source has several."""
-    version = (ref.version or ref.git.ref) if ref.git else ref.version if ref.release else ""
+    """Return the text that names ``ref`` in its version, where its source has several; of Git in its commit."""
+    version = ref.git.commit if ref.git else ref.version if ref.release else ""
     return at_version(reference_to(ref), version) if version else reference_to(ref)
 
 

@@ -121,6 +121,19 @@ def test_a_key_is_tried_where_everything_is_public_too(user, origin):
     user.run("auth", "login", origin.url, "--token-stdin", stdin=KEY)
 
 
+@pytest.mark.parametrize("path", ["/team", "/team/"])
+def test_a_key_is_tried_below_the_path_where_its_site_is(user, origin, path):
+    """Another server has the root of the host, and refuses a key that is not its own."""
+    origin.documents["/team/.well-known/agent-skills/index.json"] = {"skills": []}
+    user.run("auth", "login", f"{origin.url}{path}", "--token-stdin", stdin="of-the-team")
+    assert "of-the-team" in user.store.read_text()
+
+
+def test_an_address_of_a_skill_is_one_of_its_origin(user, origin):
+    user.run("auth", "login", f"{origin.url}/secret-plan", "--token-stdin", stdin=KEY)
+    assert origin.sent("x-api-key") == [KEY]
+
+
 @pytest.mark.parametrize("key", ["", "two words", "bad\x01key", "é"])
 def test_what_no_header_can_hold_is_no_key(user, origin, key):
     user.run("auth", "login", origin.url, "--api-key-env", "MY_KEY", status=2, MY_KEY=key)

@@ -123,11 +123,11 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
     wanted = LoginOptions(**options)  # type: ignore[arg-type]  # as click has read them
     if registry is not None:
         url = parse_url(registry)
-        wanted, origin = wanted.for_registry(str(url)), str(url.origin)
-    place = parse_url(_origin_of(origin or ""))
+        wanted, origin = wanted.for_registry(str(url)), str(url)
+    place = parse_url(parse_source(origin or "").url.partition("/.well-known/")[0])
     if place.scheme == "http" and place.host not in _LOOPBACK:
         output.note(warning("not encrypted: "), f"others on the network can read the token for {place.host}")
-    result = log_in(str(place.origin), wanted, settings.allow, output)
+    result = log_in(str(place), wanted, settings.allow, output)
     if isinstance(result, LoginPlan):
         _print_plan(result, "keyring" if in_keyring else "file", output)
         return

@@ -31,6 +31,7 @@ from skillwire.client.login import (
     choose_scope,
     discover_auth,
     find_server,
+    find_site,
     hosts_of,
     identify,
     new_key,
@@ -98,8 +99,10 @@ class LoginPlan(NamedTuple):
     scopes: tuple[str, ...]
 
 
-def log_in(origin: str, options: LoginOptions, allow: tuple[str, ...], output: Output) -> Credential | LoginPlan:
-    """Log in to ``origin`` and return the credential; with ``--dry-run`` return the plan.
+def log_in(url: str, options: LoginOptions, allow: tuple[str, ...], output: Output) -> Credential | LoginPlan:
+    """Log in to the origin of ``url`` and return the credential; with ``--dry-run`` return the plan.
+
+    A site below the path of ``url`` describes the login and tries the credential, as the origin does where none is.
 
     Raises:
         UsageError: ``LOGIN_FORM``. TrustError: ``LOGIN_NOT_AGREED``, ``LOGIN_STATE``; what the exchanges raise.
@@ -108,23 +111,26 @@ def log_in(origin: str, options: LoginOptions, allow: tuple[str, ...], output: O
         raise UsageError("LOGIN_FORM", "the secret has two sources")
     if options.client_secret_stdin and options.client_secret_env is not None:
         raise UsageError("LOGIN_FORM", "the client secret has two sources")
+    site, origin = url.rstrip("/"), str(parse_url(url).origin)
     addresses = AddressPolicy(allow=allow).naming(parse_url(origin))
     if options.issuer is not None:
         addresses = addresses.naming(parse_url(options.issuer))
     with SyncDriver(addresses) as driver:
-        known = AuthRequirements("oauth2") if options.is_registry else None
-        required = known or driver.run(discover_auth(origin, addresses))
+        if site != origin and not options.is_registry:
+            site = driver.run(find_site(site))
+        required = AuthRequirements("oauth2") if options.is_registry else driver.run(discover_auth(site, addresses))
         for doubt in required.doubts:
             output.finding(as_finding(doubt))
-        login = _Login(origin, required, options, driver, output)
+        login = _Login(site, required, options, driver, output)
         return login.plan() if options.dry_run else login.run()
 
 
 class _Login:
     def __init__(
-        self, origin: str, required: AuthRequirements, options: LoginOptions, driver: SyncDriver, output: Output
+        self, site: str, required: AuthRequirements, options: LoginOptions, driver: SyncDriver, output: Output
     ) -> None:
-        self._origin = origin
+        self._site = site
+        self._origin = origin = str(parse_url(site).origin)
         self._options = options
         self._driver = driver
         self._output = output
@@ -191,7 +197,7 @@ class _Login:
             credential = new_key(self._origin, secret, header=header)
         else:
             credential = new_key(self._origin, secret, key_id=options.key_id)
-        self._driver.run(try_out(credential, self._required.refused_at))
+        self._driver.run(try_out(credential, self._site, self._required.refused_at))
         return credential
 
     def _oauth(self) -> Credential:
@@ -221,7 +227,7 @@ class _Login:
         if refused := scopes_refused(scope, tokens):
             self._output.note(warning("not granted: "), ", ".join(refused))
         credential = new_token(self._origin, tokens, server, client, scope=scope, resource=resource, now=time.time())
-        run(try_out(credential, self._required.refused_at))
+        run(try_out(credential, self._site, self._required.refused_at))
         return credential
 
     def _tokens(

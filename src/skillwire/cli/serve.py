@@ -34,6 +34,7 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import SourceLocation, UsageError, did_you_mean
+from skillwire.model.execution import ExecutionSettings
 from skillwire.model.skill import Finding
 
 if TYPE_CHECKING:
@@ -332,6 +333,9 @@ def worker_command(
 
     worker_command.warn_of_variables(output, os.environ)
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=workers)
+    if not configuration.executions.concurrency:  # with that the file leaves them all to workers, such as this one
+        executions = replace(configuration.executions, concurrency=ExecutionSettings().concurrency)
+        configuration = replace(configuration, executions=executions)
     number = configuration.executions.concurrency
 
     def ready() -> None:

@@ -86,12 +86,18 @@ class _AuthSearch:
         return AuthRequirements(kind, refused_at=self.refused_at, doubts=tuple(self.doubts), **fields)
 
 
-def discover_auth(origin: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:
-    """Return the requirements of ``origin``, which the user has typed; malformed statements are in ``doubts``."""
-    search = _AuthSearch(origin, addresses)
+def find_site(url: str) -> Flow[str]:
+    """Return ``url``, an address with a path, if a site is served below it; else its origin."""
+    response = yield from fetch(HttpRequest(f"{url}{_PLACES[-1]}", headers=_JSON))
+    return url if response.status in {_OK, *_REFUSED} else str(parse_url(url).origin)
+
+
+def discover_auth(site: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:
+    """Return the requirements of ``site``, which the user has typed; malformed statements are in ``doubts``."""
+    search = _AuthSearch(str(parse_url(site).origin), addresses)
     nothing_needed: str | None = None
     for place in _PLACES:
-        url = f"{origin}{place}"
+        url = f"{site}{place}"
         response = yield from fetch(HttpRequest(url, headers=_JSON))
         if response.status in _REFUSED:
             wanted = yield from _read_refusal(response, search)
@@ -101,11 +107,11 @@ def discover_auth(origin: str, addresses: AddressPolicy) -> Flow[AuthRequirement
             continue
         if wanted is not None and wanted.kind != "none":
             if wanted.kind == "oauth2" and wanted.resource is None:
-                named = yield from _read_resource(f"{origin}{_RESOURCE}", search)
+                named = yield from _read_resource(f"{site}{_RESOURCE}", search)
                 wanted = replace(wanted, resource=named.resource if named else None, doubts=tuple(search.doubts))
             return wanted
         nothing_needed = nothing_needed or (wanted.said_by if wanted else None)
-    resource = yield from _read_resource(f"{origin}{_RESOURCE}", search)
+    resource = yield from _read_resource(f"{site}{_RESOURCE}", search)
     if resource is not None:
         return resource
     return search.found("none", said_by=nothing_needed) if nothing_needed else search.found("unknown")
@@ -293,9 +299,9 @@ def identify(client_id: str, secret: str | None, server: ServerMetadata) -> Clie
     return ClientIdentity(client_id, secret, bool(methods) and "client_secret_basic" not in methods)
 
 
-def try_out(credential: Credential, url: str | None) -> Flow[None]:
-    """Test ``credential`` at ``url``, or at the index of its origin; raise ``ACCESS_DENIED`` if it is refused."""
-    url = url or f"{credential.origin}{_PLACES[-1]}"
+def try_out(credential: Credential, site: str, url: str | None) -> Flow[None]:
+    """Test ``credential`` at ``url``, or at the index of ``site``; raise ``ACCESS_DENIED`` if it is refused."""
+    url = url or f"{site}{_PLACES[-1]}"
     if credential.kind == "custom":
         response = yield from RequestSigner(time.time).send(HttpRequest(url), credential)
     else:

@@ -1,11 +1,15 @@
 """Where the options of ``serve`` and ``worker`` come from: the command line, the environment, the file, the default."""
 
+from types import SimpleNamespace
+
 import pytest
+from tests.support.command import run_command
 
 from skillwire.cli import serve
 from skillwire.cli.main import cli
 from skillwire.cli.output import Output
 from skillwire.errors import UsageError
+from skillwire.server import app
 
 FILE = '[serve]\nfolders = ["skills"]\nhost = "192.0.2.1"\nport = 1\nlog_format = "json"\npoll_seconds = 3\n'
 
@@ -70,6 +74,20 @@ def test_worker_reads_its_own_variables(parameters, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_WORKER_WORKERS", "3")
     monkeypatch.setenv("SKILLWIRE_SERVE_WORKERS", "4")
     assert parameters("worker")["workers"] == 3
+
+
+@pytest.mark.parametrize(("arguments", "number"), [((), 8), (("--workers", "3"), 3)])
+def test_a_worker_runs_what_the_file_leaves_to_workers(arguments, number, tmp_path, monkeypatch):
+    (tmp_path / "server.toml").write_text("[executions]\nconcurrency = 0\n")
+    made = []
+
+    def make_worker(configuration, _):
+        made.append(configuration.executions.concurrency)
+        return SimpleNamespace(run=lambda *, on_ready: on_ready())
+
+    monkeypatch.setattr(app, "make_worker", make_worker)
+    assert run_command("worker", "--config", str(tmp_path / "server.toml"), *arguments).code == 0
+    assert made == [number]
 
 
 def test_a_misspelt_variable_is_reported_with_the_likely_one(capsys):

@@ -125,14 +125,14 @@ def test_new_token_is_tried_once(status, refused_at):
         sent.append((request.url, request.headers["Authorization"]))
         return HttpResponse(request.url, status, {}, b"{}")
 
-    drive(try_out(TOKEN, refused_at), answer)
+    drive(try_out(TOKEN, ORIGIN, refused_at), answer)
     assert sent == [(refused_at or ASD, "Bearer t")]
 
 
 def test_token_that_the_origin_refuses_is_an_error_with_the_reason():
     body = b'{"error": {"code": "AUTH_REQUIRED", "message": "the access token is for another audience"}}'
     with pytest.raises(FetchError, match="for another audience") as caught:
-        drive(try_out(TOKEN, None), lambda _: HttpResponse(ASD, 401, {}, body))
+        drive(try_out(TOKEN, ORIGIN, None), lambda _: HttpResponse(ASD, 401, {}, body))
     assert caught.value.code == "ACCESS_DENIED"
     assert "--resource" in str(caught.value.fix)
 

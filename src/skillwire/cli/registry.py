@@ -293,6 +293,9 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, yes:
 
     A deleted package stays deleted, and its name taken. Quarantine is for operators; it may also name a version.
     """
+    if "@" in reference and status in {"archived", "deleted"}:
+        fix = "Name the package alone, or yank, deprecate or quarantine the version."
+        raise UsageError("USAGE", f"a version cannot be {status}, only its package", fix=fix)
     if status == "deleted" and not yes and not confirm(f"Delete {reference} for good?"):
         raise UsageError("USAGE", f"{reference} was not deleted", fix="Confirm it, or pass --yes.")
     with open_client(output) as client:
@@ -359,7 +362,7 @@ def export_command(*, output: Output, folder: Path) -> None:
 
 
 @command.command(name="import")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @store_option
 @output_options
 def import_command(*, output: Output, folder: Path) -> None:

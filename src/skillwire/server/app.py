@@ -405,8 +405,9 @@ def make_components(
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     downloads = Downloads(stores.packages, served, stores.tokens, time.time)
-    if is_registry:  # which serves nothing without its database
+    if is_registry:  # which serves nothing without its database, and lets nobody in without its key
         wait_for(stores.packages.has_operator())
+        stores.tokens()
     packages = make_registry(stores, downloads, name) if is_registry else None
     feed = PackageFeed(stores.packages, served, wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)

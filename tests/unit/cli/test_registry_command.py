@@ -90,5 +90,16 @@ def test_deleting_a_package_needs_a_yes(monkeypatch):
     assert sent == [("ann/notes", "deleted")]
 
 
+@pytest.mark.parametrize("status", ["archived", "deleted"])
+def test_a_state_of_packages_alone_is_refused_for_a_version(status):
+    refused = run_command("registry", "status", "ann/notes@1.0.0", status, "--yes")
+    assert (refused.code, f"a version cannot be {status}" in refused.err) == (2, True)
+
+
+def test_an_export_that_is_not_there_is_no_damaged_one(tmp_path):
+    refused = run_command("registry", "import", str(tmp_path / "nosuch"))
+    assert (refused.code, "does not exist" in refused.err) == (2, True)
+
+
 def test_a_command_of_the_program_is_found_where_a_group_has_none():
     assert "Did you mean skillwire yank?" in run_command("registry", "yank", "ann/notes@1.0.0").err

@@ -162,9 +162,9 @@ def command(
 
     Only changed skills are fetched. Each change is shown first, with what the skill may do, and on a terminal you are
     asked. Otherwise an update is taken only if it asks for nothing more or is accepted; the exit code is 4 for others.
-    Other bytes under the installed version need --accept NAME@DIGEST. Locally changed files are overwritten only after
-    confirmation. A skill that is gone or unreadable stays installed; the exit code is then 1, or that of the error (5
-    for the network). With --to, later updates stay in this version or range.
+    Other bytes under the installed version need --accept NAME@DIGEST, except from a folder or Git branch. Locally
+    changed files are overwritten only after confirmation. A skill that is gone or unreadable stays installed; the exit
+    code is then 1, or that of the error (5 for the network). With --to, later updates stay in this version or range.
     """
     if to and not names:
         raise UsageError("USAGE", "--to needs the name of a skill", fix="Run skillwire update NAME --to VERSION.")

@@ -188,7 +188,8 @@ class Client(ClientBase[SyncRunner]):
         """Return an inspected plan without updates that ask for more than the installed versions, and their errors.
 
         ``accept`` has the names of skills whose updates are taken all the same, and ``NAME@sha256:...`` for exact
-        bytes, which alone accepts other bytes under the installed version; ``declined`` names what is not taken.
+        bytes, which alone accepts other bytes under the installed version, except from a folder or Git branch;
+        ``declined`` names what is not taken.
 
         Raises:
             UsageError: ``USAGE`` for another form of ``accept``.

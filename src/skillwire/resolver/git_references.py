@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from skillwire.errors import UsageError
+from skillwire.errors import UsageError, ValidationError
 from skillwire.model.requirement import parse_range
 from skillwire.trust.paths import check_path
 
@@ -51,6 +51,7 @@ _PAGE: Final = re.compile(
 )
 _GITLAB: Final = re.compile(r"((?:https?://)?[^/]*[.:][^/]*/[^?#]+?)/(-/(?:tree|blob|raw)/[^?#]+)(?:[?#].*)?")
 _SHORT: Final = re.compile(r"(?!localhost/)([A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100})(?:/(.*))?", re.DOTALL)
+_TAG: Final = re.compile(r"(?:.+[-@/])?v?\d+\.\d+\.\d+(?:[-+].*)?", re.ASCII)
 _SKILL_MD: Final = re.compile(r"(?:^|/)SKILL\.md\Z")
 
 
@@ -91,6 +92,14 @@ def check_ref(text: str) -> str:
     except Exception as error:
         message = f"{ascii(text)[:120]} is no name of a branch, tag or commit, and no version"
         raise UsageError("REFERENCE", message) from error
+
+
+def means_version(ref: str) -> bool:
+    """Whether a ref means the tag of a version, or the best one of a range: not a branch, and not a commit."""
+    try:
+        return _TAG.fullmatch(ref) is not None or bool(ref and parse_range(ref))
+    except ValidationError:
+        return False
 
 
 def _read_place(text: str) -> GitPlace | None:

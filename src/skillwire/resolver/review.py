@@ -3,7 +3,7 @@
 :func:`compare_versions` returns what one skill may do; :func:`inspect_files` reports doubts about one that is installed
 without such a review. :func:`hold_back` takes out of a plan
 the updates that ask for more than the installed version, and those that replace a version under its own number, unless
-they were accepted.
+they were accepted. A folder or a branch of Git has no version whose bytes are fixed.
 
 Trust: the files are hostile, even where their digest is right. Nothing of them is run.
 """
@@ -21,6 +21,7 @@ from skillwire.model.install import LockedSkill
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, Finding, is_skill_name
 from skillwire.resolver.context import as_finding
+from skillwire.resolver.git_references import means_version
 from skillwire.resolver.plan import hash_files
 from skillwire.resolver.references import exact_reference_to
 from skillwire.trust.hidden_text import find_hidden
@@ -56,6 +57,8 @@ def compare_versions(
         return SkillReview(ref.name, ref.version, ref.digest or tree_digest(hash_files(files)), after, files)
     hashes, old_hashes = hash_files(files), hash_files(old_files)
     published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been changed since
+    wanted = old.wanted if isinstance(old, LockedSkill) else old.git.ref if old.git else ""
+    is_fixed = means_version(ref.git.ref) and means_version(wanted) if ref.git else not ref.is_local
     return SkillReview(
         ref.name,
         ref.version,
@@ -67,7 +70,10 @@ def compare_versions(
         before=review_files(ref.name, _in_order(old_files)),
         old_files=old_files,
         is_changed=hashes != old_hashes,
-        is_reused=hashes != published and ref.version == old.version is not None and ref.origin == old.origin,
+        is_reused=is_fixed
+        and hashes != published
+        and ref.version == old.version is not None
+        and ref.origin == old.origin,
     )
 
 
@@ -195,7 +201,7 @@ def _objection(row: PlannedSkill, accepted: Collection[str], lock: Lock) -> Skil
         f"Read skillwire diff {name} {to}".rstrip(),
         f"skillwire update {name} {f'--to {to} ' * bool(to)}--accept",
     )
-    if review.is_reused and not row.skill.is_local:
+    if review.is_reused:
         message = f"{name} {review.version} has other bytes than the installed {review.version}"
         fix = f"{read}, then accept them: {take} {name}@{review.digest}"
         return TrustError("VERSION_REUSED", message, place=place, fix=fix)

@@ -67,7 +67,7 @@ async def site(tmp_path):
     write(skills, "feishu-staff", about="Feishu.", **{**both, "capabilities": ["user-auth"]})
     write(skills, "lark", skill_id="skill.lark")
     write(skills, "feishu-hidden", about="Feishu.", access="private", **both)
-    write(skills, "feishu-paid", about="Feishu.", access="restricted", **both)
+    write(skills, "feishu-paid", about="Feishu.", access="restricted", tags=["Treasury"], **both)
     application = create_app([skills], blobs=tmp_path / "blobs", publisher="ooder", base_url=SITE, access_log=False)
     application.catalog._refresh(None)
     return Asgi(application)
@@ -222,6 +222,8 @@ async def test_lists_and_searches_hold_what_the_caller_may_use(site):
         answer = (await site.request("/api/skills/search", fields, method="POST", body=body)).json()
         assert listed & hidden == {one["id"] for one in answer["skills"]} & hidden == seen
         assert answer["total"] == len(answer["skills"])
+        tagged = await site.request("/api/skills/search", fields, method="POST", body=b'{"keywords": ["treasury"]}')
+        assert [one["id"] for one in tagged.json()["skills"]] == (["feishu-paid"] if fields else [])
     details = await site.get("/api/skills/feishu-hidden", key)
     assert details.json()["skill"] == "feishu-hidden"
     assert details.fields["cache-control"] == "private, no-cache"

@@ -491,7 +491,7 @@ class ClientSession(InstallFlows):
 
 
 def _ranked(query: str, skills: Sequence[SkillRef]) -> list[tuple[SkillRef, float]]:
-    return rank(query, skills, lambda skill: (skill.name, skill.description))
+    return rank(query, skills, lambda skill: (skill.name, " ".join((skill.description, *skill.tags))))
 
 
 class ClientBase(Generic[RunnerT]):

@@ -69,6 +69,7 @@ class _Sharing(msgspec.Struct, array_like=True):
     description: str
     version: str
     capability_type: str
+    tags: tuple[str, ...] = ()
 
 
 class SkillSummary(msgspec.Struct, array_like=True):

@@ -101,6 +101,7 @@ class SkillRef(NamedTuple):
         files: with their bytes, if already loaded.
         release: None if it comes from an index and is active.
         requires: see :mod:`skillwire.model.requirement`.
+        tags: words for search.
         described: an endpoint's description of a skill requested by name.
         freshness: ``live``, or ``cached`` since :attr:`fetched_at`; ``stale`` when the cache is older than the source
             allows, which is used offline only.
@@ -130,6 +131,7 @@ class SkillRef(NamedTuple):
     git: GitFacts | None = None
     freshness: Freshness = "live"
     lan: LanSkill | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:

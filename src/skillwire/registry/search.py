@@ -1,8 +1,8 @@
 """Searches over published skills: words, cursors and facets.
 
-The facet ``kind`` is what a skill is made of, ``license`` its license field, ``tag`` its author's tags. Thousands of
-skills share few combinations of these values, so each combination is one :class:`Profile`, and hits are counted by
-profile first.
+The facet ``kind`` is what a skill is made of, ``license`` its license field, ``tag`` its author's tags,
+capabilities and scenes. Thousands of skills share few combinations of these values, so each combination is one
+:class:`Profile`, and hits are counted by profile first.
 
 A cursor is the name of the previous page's last skill with a fingerprint of the search. Sorted by name, it is a place
 in every revision. Ranked, it is a place among the same skills only, so it is refused after a change: continuing would
@@ -152,10 +152,15 @@ class FacetCounts:
         return int(marks[::-1], 2)  # the first slot is the last digit
 
 
+def _written(tag: str) -> str:
+    return " ".join(tag.lower().split())[:_VALUE_LENGTH]
+
+
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
     for key, value in (skill.metadata or {}).items():
         for tag in _BETWEEN_TAGS.split(value) if key in _TAGGED else ():
-            yield " ".join(tag.lower().split())[:_VALUE_LENGTH]
+            yield _written(tag)
+    yield from map(_written, skill.sharing.tags if skill.sharing else ())
     yield from skill.capabilities
     yield from skill.scenes
 

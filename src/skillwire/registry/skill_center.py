@@ -88,7 +88,9 @@ class CenterIndex:
                 for one in values:
                     self._having[kind, one].add(name)
             if below is not None:
-                self._texts[name] = " ".join((name, facts.description, *facts.capabilities, *facts.scenes)).lower()
+                tags = facts.sharing.tags if facts.sharing else ()
+                words = (name, facts.description, *tags, *facts.capabilities, *facts.scenes)
+                self._texts[name] = " ".join(words).lower()
 
     def name_of(self, skill_id: str) -> str:
         """Return the name of the skill with this ID; an ID that is not known is returned as it is."""

@@ -818,6 +818,16 @@ class TestSources:
         assert [skill.ref.name for skill, _ in hits] == ["one"]
         assert [finding.code for finding in findings] == ["INDEX_NOT_FOUND"]
 
+    @pytest.mark.parametrize(
+        ("tags", "count"), [(["Tax", "money\u200b"], 1), (["a"] * 24 + ["money"], 0), ("money", 0)]
+    )
+    def test_search_covers_the_tags_of_an_index(self, client, site, tags, count):
+        site.put("vat", tags=tags)
+        site.put("notes")
+        hits = client.find("money", ["example.com"])
+        assert [skill.ref.name for skill, _ in hits] == ["vat"] * count
+        assert "\u200b" not in "".join(tag for skill, _ in hits for tag in skill.ref.tags)
+
     def test_search_fails_when_every_origin_fails(self, client):
         with pytest.raises(SkillwireError):
             client.find("one", ["example.net"])

@@ -65,6 +65,15 @@ async def consumer(tmp_path, monkeypatch):
     await site.parts.downloads.close()
 
 
+async def test_a_package_is_found_by_the_tags_of_its_manifest(consumer):
+    await consumer.publish("vat", "1.0.0", tags=["money"])
+    assert [skill.ref.name for skill, _ in await consumer.client.find("money", [ORIGIN])] == ["vat"]
+    for asked in ("q=money", "tag=money"):
+        found = (await consumer.site.get(f"/api/search?{asked}&facets=1")).json()
+        assert [hit["name"] for hit in found["skills"]] == ["vat"]
+        assert found["facets"]["tag"] == [{"value": "money", "skills": 1}]
+
+
 @pytest.mark.parametrize(
     ("reference", "version"),
     [

@@ -88,6 +88,25 @@ async def test_pages_follow_each_other_and_facets_narrow(site):
     assert [hit["name"] for hit in narrowed["skills"]] == ["csv-clean", "notes"]
 
 
+async def test_tags_of_a_manifest_are_searched_and_narrow(tmp_path):
+    folder = tmp_path / "skills"
+    write_skill(folder, "vat", {"skill.toml": 'tags = ["Tax", "public money"]\n'}, description="Splits a price.")
+    write_skill(folder, "notes", description="Writes notes.")
+    application = create_app([folder], blobs=tmp_path / "blobs", publisher="acme")
+    await application.startup()
+    assert await application.catalog.first() is not None
+    site = Asgi(application)
+    counted = (await site.get(f"{SEARCH}?q=money&facets=1")).json()
+    assert [hit["name"] for hit in counted["skills"]] == ["vat"]
+    assert [one["value"] for one in counted["facets"]["tag"]] == ["public money", "tax"]
+    for tag in ("Tax", "tax", "public+money"):
+        assert [hit["name"] for hit in (await site.get(f"{SEARCH}?tag={tag}")).json()["skills"]] == ["vat"]
+    assert "Splits a price." in (await site.get("/?q=money", {"Accept": "text/html"})).body.decode()
+    listed = (await site.get("/.well-known/agent-skills/index.json")).json()["skills"]
+    assert [one.get("tags") for one in listed] == [None, ["Tax", "public money"]]
+    await application.shutdown()
+
+
 @pytest.mark.parametrize("query", ["", "?q=secret", "?q=csv-secret", "?q=secert", "?q=csv+secret"])
 async def test_what_is_not_public_is_never_found(site, query):
     answer = await site.get(SEARCH + query)

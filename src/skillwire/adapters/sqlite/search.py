@@ -363,9 +363,11 @@ class RevisionSearch:
     def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
         """Return those that have one of the chosen values of each facet; no skill has an unknown facet."""
         profiles = cast("Sequence[Profile]", self.profiles)  # a slot of this revision has one
-        for facet, values in query.facets.items():
+        for facet, chosen in query.facets.items():
             if facet not in FACETS:
                 return []
+            # Tags are kept in lower case, capabilities and scenes as they are.
+            values = chosen | {value.lower() for value in chosen} if facet == "tag" else chosen
             place = FACETS.index(facet)
             narrowed = self.facet_counts().narrow(facet, values, slots) if len(slots) > _FEW else None
             if narrowed is None:
@@ -484,7 +486,9 @@ class SearchIndex:
             self._names[slot], self._has_row[slot + 1] = name, 1
             self._profiles[slot] = known.setdefault(profile, profile)
             words = [value for key, value in (skill.metadata or {}).items() if key != "version"]
-            tags = " ".join((*words, *skill.capabilities, *skill.scenes))
+            tags = " ".join(
+                (*words, *(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes)
+            )
             files = " ".join(file.path for file in skill.files if file.path != SKILL_MD)
             yield slot + 1, skill.name, tags, skill.description, files[: limits.SEARCH_FILES_LENGTH]
 

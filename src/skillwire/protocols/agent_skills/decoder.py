@@ -212,6 +212,12 @@ class _Reader:
         texts = found[: limits.REQUIREMENTS] if isinstance(found, list) else []
         return tuple(neutralise(str(text))[:_REQUIREMENT_LENGTH] for text in texts)
 
+    def tags(self) -> tuple[str, ...]:
+        """Return the words for search; empty for any other form."""
+        found = self.item.get("tags")
+        texts = found[: limits.SEARCH_TAGS] if isinstance(found, list) else []
+        return tuple(neutralise(text)[:_TEXT_LENGTH] for text in texts if isinstance(text, str))
+
     def paths(self, read: Callable[[object], str]) -> list[str]:
         files = self.item.get("files")
         if not isinstance(files, list) or not files or len(files) > limits.ARCHIVE_ENTRIES:
@@ -251,6 +257,7 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
         capabilities=entry.names("capabilities"),
         scenes=entry.names("scenes"),
         requires=entry.requires(),
+        tags=entry.tags(),
         **_read_state(entry.item),
     )
 

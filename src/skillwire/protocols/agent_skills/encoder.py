@@ -31,8 +31,8 @@ INDEX_END: Final = b"]}"
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.2.0 index: the protocol's fields, and ``version`` and ``files`` for older clients.
 
-    Capabilities, scenes, requirements and a state other than active are added **[extension]**; other clients ignore
-    them.
+    Tags, capabilities, scenes, requirements and a state other than active are added **[extension]**; other clients
+    ignore them.
     """
     return INDEX_HEAD + encode_entries(entries) + INDEX_END
 
@@ -95,6 +95,8 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     }
     if entry.version is not None:
         fields["version"] = entry.version
+    if entry.tags:
+        fields["tags"] = entry.tags
     fields |= _names_object(entry)
     if entry.status != "active":
         fields["status"] = _state(entry)

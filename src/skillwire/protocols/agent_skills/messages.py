@@ -41,7 +41,7 @@ class IndexEntry(NamedTuple):
 
     ``artifact_type`` is ``files`` for generations that list files; ``url`` is then that of ``SKILL.md``. Decoding makes
     URLs absolute. ``digest`` is None only in generations without digests. ``capabilities`` and ``scenes`` are Skill
-    Discovery's; ``requires``, and the state as :class:`VersionEntry` has it, are ours **[extension]**.
+    Discovery's; ``requires``, ``tags``, and the state as :class:`VersionEntry` has it, are ours **[extension]**.
     """
 
     name: str
@@ -57,6 +57,7 @@ class IndexEntry(NamedTuple):
     status: str = "active"
     reason: str = ""
     successor: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class Index(NamedTuple):

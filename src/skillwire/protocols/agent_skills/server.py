@@ -32,6 +32,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from skillwire import limits
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.packed_skills import SkillChanges, SkillSummary, summarize
@@ -375,6 +376,7 @@ def _entry(skill: SkillSummary, artifacts: str) -> IndexEntry:
         capabilities=skill.capabilities,
         scenes=skill.scenes,
         requires=skill.requires,
+        tags=skill.sharing.tags[: limits.SEARCH_TAGS] if skill.sharing else (),
         **dict(zip(("status", "reason", "successor"), skill.state or (), strict=False)),
     )
 

@@ -156,6 +156,7 @@ class AgentSkills:
                     artifact_type=entry.artifact_type,
                     url=entry.url,
                     index_url=url,
+                    tags=entry.tags,
                     indexed_files=entry.files,
                     release=None if entry.status == "active" else Release(entry.status, entry.reason, entry.successor),
                 )

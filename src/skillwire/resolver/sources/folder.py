@@ -71,6 +71,7 @@ def _load(folder: Path, root: Path) -> SkillRef:
         fetched_at=0.0,
         capabilities=loaded.manifest.capabilities,
         scenes=loaded.manifest.scenes,
+        tags=loaded.manifest.tags,
         requires=loaded.manifest.requires,
         artifact_type="files",
         url=relative,

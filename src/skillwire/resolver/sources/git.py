@@ -232,6 +232,7 @@ class GitSource(Source):
             fetched_at=self._context.clock(),
             capabilities=manifest.capabilities if manifest else (),
             scenes=manifest.scenes if manifest else (),
+            tags=manifest.tags if manifest else (),
             requires=manifest.requires if manifest else (),
             artifact_type="git",
             url=url,

@@ -271,7 +271,9 @@ class OriginAccess:
         error.in_python = f'client.set_token("{origin}", "TOKEN")'
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
-            if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
+            if str(error.fix).startswith("The operator of the server"):  # it is opened to no caller
+                error.in_python = ""
+            elif sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
                 error.fix = f"No credential was sent. Run {login}, with one that opens it."
         elif sent is None:
             error.fix = f"Run {login}." if error.code == "AUTH_REQUIRED" else error.fix

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -23,6 +24,8 @@ from skillwire.client.mcp_relay import RelayClient
 from skillwire.codes import CODES
 from skillwire.errors import FetchError, SkillwireError
 from skillwire.model.credential import Credential, TokenRenewal
+from skillwire.protocols.skills_rpc.errors import error_object
+from skillwire.server.runs import check_allowed
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.trust.guarded_json import server_message
 from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Work, drive
@@ -453,6 +456,16 @@ def test_what_is_closed_is_said_to_be_asked_for_by_nobody(home, fix):
     client = client_of(home, Endpoint(execute_skill=lambda _: closed))
     error = failing(client.show(REFERENCE).call, {"sheet_blob": f"blob:{'0' * 64}", "days": 1})
     assert error.fix == f"No credential was sent. Run skillwire auth login {ENDPOINT_ORIGIN}, with one that opens it."
+
+
+def test_no_credential_is_advised_where_the_operator_opens_it_to_no_caller(home):
+    check = partial(check_allowed, "address 127.0.0.1", {"execute_skill": False}, "execute skills")
+    closed = http({"jsonrpc": "2.0", "id": 1, "error": error_object(failing(check))})
+    client = client_of(home, Endpoint(execute_skill=lambda _: closed))
+    error = failing(client.rpc(ENDPOINT).execute_skill, "a.b")
+    assert (error.message, error.in_python) == ("this server does not execute skills", "")
+    assert "valid" not in error.diagnostics().cause
+    assert str(error.fix).startswith("The operator of the server: write execute_skill = true")
 
 
 def test_an_own_fix_of_the_endpoint_is_kept(home):

@@ -1,4 +1,4 @@
-"""``skillwire update``: what it says of skills that are up to date."""
+"""``skillwire update`` and ``verify``: what they say of skills that are up to date, and of none."""
 
 import pytest
 from tests.support.command import run_command
@@ -20,3 +20,13 @@ def test_changed_files_of_a_current_skill_lead_to_verify(project):
         file.write("Mine.\n")
     said = run_command("update").err.splitlines()
     assert said == ["all skills are up to date", "installed files differ from skills.lock: skillwire verify"]
+
+
+@pytest.mark.parametrize(("scope", "lock"), [((), "project/skills.lock"), (("--global",), "user/.agents/skills.lock")])
+def test_verify_names_the_lock_that_is_not_there(tmp_path, monkeypatch, scope, lock):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    done = run_command("verify", *scope)
+    assert (done.code, done.err) == (0, f"no skills are installed: there is no {tmp_path / lock}\n")

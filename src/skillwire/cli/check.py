@@ -90,8 +90,9 @@ def command(
     current folder. Errors come first; the text report prints the first warnings and counts the others by code. Nothing
     is fetched or run. Exits with 1 when a finding is an error.
 
-    --fix repairs the name that is not the folder's, values that need quotes, commas between allowed tools, a byte order
-    mark, and a script's line ends and executable bit. It never changes the text below a frontmatter.
+    --fix repairs the name that is not the folder's, values that need quotes, versions such as 1.0, commas between
+    allowed tools, a byte order mark, and a script's line ends and executable bit. It never changes the text below a
+    frontmatter.
     """
     if yes and not fix:
         raise UsageError("USAGE", "--yes goes with --fix")

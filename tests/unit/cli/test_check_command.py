@@ -144,7 +144,7 @@ def test_what_is_wrong_with_health_is_said_with_its_place_and_fix(
 
 
 BOTH = "---\nname: other\ndescription: d\nmetadata:\n  version: 1.0\n---\n# B\nname: other\n"
-FIXED = '---\nname: {name}\ndescription: d\nmetadata:\n  version: "1.0"\n---\n# B\nname: other\n'
+FIXED = '---\nname: {name}\ndescription: d\nmetadata:\n  version: "1.0.0"\n---\n# B\nname: other\n'
 
 
 def test_fix_repairs_each_skill_once(skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,11 +152,13 @@ def test_fix_repairs_each_skill_once(skill: Callable[..., Path], capsys: pytest.
     script = folders[0] / "run.sh"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o640)
+    (folders[1] / "run.sh").write_bytes(b"#!/bin/sh\r\n")
     assert run(["check", "--fix", "--yes", "skills"]) == 0
     printed = capsys.readouterr()
     assert "skills/b/SKILL.md  changed  +2 -2\n" in printed.err
     assert "  - name: other\n  + name: b\n" in printed.err
     assert "skills/a/run.sh  changed  It is now executable.\n" in printed.err
+    assert "skills/b/run.sh  changed  +1 -1  Only its line ends differ.  It is now executable.\n" in printed.err
     assert "NAME_FOLDER" not in printed.out
     assert [(folder / "SKILL.md").read_text() for folder in folders] == [FIXED.format(name=name) for name in "ab"]
     assert script.stat().st_mode & 0o777 == 0o750

@@ -24,7 +24,11 @@ def fix(folder):
         ('name: "other"  # it\r\ndescription: d', "name: demo  # it\r\ndescription: d"),
         ("name: demo\ndescription: 1.0 # it", 'name: demo\ndescription: "1.0" # it'),
         ("name: demo\ndescription: d\nmetadata:\n  version: 1.0",
-         'name: demo\ndescription: d\nmetadata:\n  version: "1.0"'),
+         'name: demo\ndescription: d\nmetadata:\n  version: "1.0.0"'),
+        ("name: demo\ndescription: d\nmetadata:\n  version: '2'",
+         'name: demo\ndescription: d\nmetadata:\n  version: "2.0.0"'),
+        ("name: demo\ndescription: d\nmetadata:\n  version: 1.10",
+         'name: demo\ndescription: d\nmetadata:\n  version: "1.10.0"'),
         ("name: demo\ndescription: d\nlicense: no\r", 'name: demo\ndescription: d\nlicense: "no"\r'),
         (
             "name: demo\ndescription: d\nallowed-tools: Read, Bash(a:*, b) ,Write",
@@ -38,6 +42,45 @@ def test_a_frontmatter(write, before, after):
     folder = write("demo", **{"SKILL.md": f"{mark}---\n{before.removeprefix(mark)}\n{BODY}"})
     assert fix(folder) == ["SKILL.md"]
     assert (folder / "SKILL.md").read_bytes().decode() == f"---\n{after}\n{BODY}"
+    assert fix(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Splits a price: use when asked.", '"Splits a price: use when asked."'),
+        ("Splits: use\r", '"Splits: use"\r'),
+        ('Writes "a": \\d', r'"Writes \"a\": \\d"'),
+        ("Use when: issue #12 asks", '"Use when: issue #12 asks"'),
+        ("Ends with:", '"Ends with:"'),
+        ("`jq` filters", '"`jq` filters"'),
+        ("a: b\nlicense: c: d\nmetadata:\n  author: e: f", '"a: b"\nlicense: "c: d"\nmetadata:\n  author: "e: f"'),
+    ],
+)
+def test_texts_that_are_no_yaml_are_quoted_and_stay_the_same(write, before, after):
+    folder = write("demo", **{"SKILL.md": f"---\nname: demo\ndescription: {before}\n{BODY}"})
+    [finding] = [one for one in check_folder(folder).findings if one.level == "error"]
+    assert finding.code == "YAML_SYNTAX"
+    assert fix(folder) == ["SKILL.md"]
+    assert (folder / "SKILL.md").read_bytes().decode() == f"---\nname: demo\ndescription: {after}\n{BODY}"
+    assert not [one for one in check_folder(folder).findings if one.level == "error"]
+    assert fix(folder) == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "a: b # a comment, or not",
+        "a\n  b: c",
+        "a: b\n  and more",
+        "[a] b: c",
+        '"a" b: c',
+        "a: b\nlicense: [c",
+    ],
+)
+def test_what_may_mean_something_else_is_not_quoted(write, rest):
+    folder = write("demo", **{"SKILL.md": f"---\nname: demo\ndescription: {rest}\n{BODY}"})
+    assert "YAML_SYNTAX" in {one.code for one in check_folder(folder).findings}
     assert fix(folder) == []
 
 

@@ -394,7 +394,7 @@ CODES: dict[str, CodeInfo] = {
         "Check the address; for a private one set a token in SKILLWIRE_TOKENS, and for a folder write ./folder.",
         exit_code=3),
     "GIT_REF": CodeInfo("The repository has no such branch, tag or commit",
-        "The name is misspelt, or a commit is shortened.",
+        "The name is misspelt, a commit is shortened, or the repository has no commit.",
         "Name a branch or a tag, or all 40 characters of a commit; skillwire show --versions lists tags.", exit_code=3),
     "GIT_ANSWER": CodeInfo("The answer is not what Git sends",
         "The server is no Git server, does not speak version 2 of the protocol, or the repository is damaged.",

@@ -114,6 +114,23 @@ class TestAdd:
         assert code_of(lambda: client.add(place + path, consent=True)) == code
         assert client.installed() == []
 
+    @pytest.mark.parametrize(
+        ("is_empty", "message", "fix"),
+        [
+            (True, "the repository has no commit", "Commit the skill there first."),
+            (False, "the repository has no commit on its default branch", "Name another branch after an @."),
+        ],
+    )
+    def test_a_repository_without_a_commit_says_so(self, client, tmp_path, is_empty, message, fix):
+        made = Repository(tmp_path / "empty")
+        if not is_empty:
+            made.skill("skills/a").commit()
+            made.git("symbolic-ref", "HEAD", "refs/heads/none")
+        with pytest.raises(SkillwireError) as caught:
+            client.add(f"{made.folder}/.git")
+        assert (caught.value.code, caught.value.message, caught.value.fix) == ("GIT_REF", message, fix)
+        assert "no commit" in caught.value.diagnostics().cause
+
     def test_a_branch_with_slashes_is_found_in_a_pasted_address(self, client, server, repository):
         repository.git("checkout", "-qb", "feature/x", "v1.0.0")
         found = client.show(f"{server.url}/r/.git/-/tree/feature/x/skills/a")

@@ -249,7 +249,10 @@ class GitSource(Source):
         versions = tag_versions(refs, path.rpartition("/")[2] or None)
         if not wanted:
             if "HEAD" not in refs:
-                raise NotFoundError("GIT_REF", "the repository has no commit on its default branch", place=_at(lookup))
+                is_empty = not (yield from self._refs(lookup.url, ["refs/heads/"]))
+                what = f"the repository has no commit{'' if is_empty else ' on its default branch'}"
+                fix = "Commit the skill there first." if is_empty else "Name another branch after an @."
+                raise NotFoundError("GIT_REF", what, place=_at(lookup), fix=fix, in_python="")
             return _Commit(refs["HEAD"].commit, None, "", path)
         parts = path.split("/") if path else []
         for number in range(len(parts) + 1):  # a pasted address of a branch with slashes

@@ -175,10 +175,11 @@ class Client(ClientBase[SyncRunner]):
     def inspect(
         self, plan: InstallPlan, *, consent: bool = False, on_done: Callable[[], object] = lambda: None
     ) -> InstallPlan:
-        """Fetch the skills of a plan, and return it with a review of each as ``inspected``; install nothing.
+        """Fetch the skills of a plan, and return it with a review of each; install nothing.
 
-        What is doubtful in text and code is part of the review. :meth:`apply` installs the inspected bytes. Without
-        ``consent``, the failures of unknown origins are left to it.
+        Each of its ``skills`` has the review, or why it failed, as ``inspected``. What is doubtful in text and code is
+        part of it. :meth:`apply` installs the inspected bytes. Without ``consent``, the failures of unknown origins are
+        left to it.
         """
         return self._runner.run(self._session.inspect(plan, consent=consent, on_done=on_done))
 

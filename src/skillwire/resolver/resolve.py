@@ -60,7 +60,8 @@ def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Fl
         rungs.append(Rung(NAMED, lambda _: _ask_in_phases(reference, places, context), row=row))
     if not rungs:
         message = f"{reference.name} is a bare name, and no sources are configured"
-        raise UsageError("NO_SOURCES", message, details={"name": reference.name})
+        python = f'client.show("example.com/{reference.name}")'
+        raise UsageError("NO_SOURCES", message, details={"name": reference.name}, in_python=python)
     credentials = frozenset(context.credentials.items())  # after a login the answer may be another one
     question = "" if context.refresh else (reference.text, credentials, context.offline)
     climb = context.open_ladder().climb(question, rungs)

@@ -809,8 +809,9 @@ class TestSources:
         assert sourced.show("one").ref.origin == ORIGIN
 
     def test_without_sources_it_is_an_error_with_the_fix(self, client):
-        with failing(UsageError, "NO_SOURCES"):
+        with pytest.raises(UsageError) as caught:
             client.show("one")
+        assert (caught.value.code, caught.value.in_python) == ("NO_SOURCES", 'client.show("example.com/one")')
 
     def test_search_goes_on_without_an_origin_that_fails(self, client, site, findings):
         site.put()

@@ -85,7 +85,8 @@ def command(
         fix = "Leave them out: the lock contains them."
         raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link, --skill and --all", fix=fix)
     for text in references:
-        if "/" in text and os.path.isdir(text) and parse_reference(text).path is None:  # noqa: PTH112  # text
+        is_address = "/" in text and not text.startswith((".", "/")) and parse_reference(text).path is None
+        if is_address and os.path.isdir(text):  # noqa: PTH112  # text
             output.hint(f"{text} is read as an address; the folder here is", f"./{text}")
     progress = open_progress(output)
     origins = () if frozen else references

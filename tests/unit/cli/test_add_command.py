@@ -44,8 +44,11 @@ def test_a_folder_that_reads_as_a_repository_is_named_as_it_has_to_be_written(tm
     hint = "skills/greet is read as an address; the folder here is ./skills/greet"
     assert run(["add", "skills/greet", "--offline"]) != 0
     assert hint in capsys.readouterr().err
-    assert run(["add", "./skills/greet", "--offline"]) != 0
-    assert "the folder here" not in capsys.readouterr().err
+    (tmp_path / "skills" / "greet.git").mkdir()
+    for text in ("./skills/greet", "./skills/greet.git", "../skills/greet.git", f"{tmp_path}/skills/greet.git"):
+        monkeypatch.chdir(tmp_path / ("skills" if text.startswith("..") else ""))
+        assert run(["add", text, "--offline"]) != 0
+        assert "the folder here" not in capsys.readouterr().err
 
 
 def test_one_unknown_of_several_chosen_skills_installs_none(tmp_path, monkeypatch, capsys):

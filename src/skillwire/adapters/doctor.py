@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
+from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import (
     StoredLogin,
@@ -41,6 +42,7 @@ from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFol
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, read_discovery_file, user_file
+from skillwire.adapters.git import upload_pack
 from skillwire.adapters.http.connection import known_addresses, resolve_host
 from skillwire.adapters.http.proxies import find_proxy
 from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
@@ -49,18 +51,20 @@ from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.adapters.stores import open_stores
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, StorageError, TrustError, in_seconds
+from skillwire.errors import SkillwireError, StorageError, TrustError, in_seconds
 from skillwire.model.install import LockedSkill
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.decoder import decode_index
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
+from skillwire.resolver.context import GitMemory, ResolveContext
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.lockfile import LOCK_NAME
 from skillwire.resolver.references import parse_source
+from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings
-from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources import AGENT_SKILLS, LAN, Lookup
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import agents_of, belongs, is_own, life_of
 from skillwire.version import VERSION
@@ -144,8 +148,14 @@ class Environment:
         """Return the address policy of a command here: the user's own sources are named, the project's are not."""
         policy = AddressPolicy(allow=self.settings.allow)
         for source in sorted(self.settings.own_sources):
-            policy = policy.naming(parse_url(parse_source(source).url))
+            if (url := url_of(parse_source(source))) is not None:
+                policy = policy.naming(url)
         return policy
+
+
+def url_of(location: Lookup) -> Url | None:
+    """Return the URL of a source; None for the local network, a repository of this machine and the like."""
+    return parse_url(location.url) if "://" in location.url else None
 
 
 def read_environment(
@@ -353,33 +363,54 @@ def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:
 
 
 def check_source(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
-    """Look one source up in DNS, hold it against the address policy, and ask it for its index."""
+    """Look one source up in DNS, hold it against the address policy, and ask it for its skills, as ``find`` does."""
     policy = surroundings.policy()
     location = parse_source(source)
-    url = parse_url(location.url)
-    try:
-        policy.check_url(url)
-        proxy = find_proxy(url, surroundings.environment)
-        addresses = () if proxy else known_addresses(url.host) or resolve_host(url.host)
-        for address in addresses:
-            policy.check_address(url, address)
-    except SkillwireError as error:
-        yield from_error(error, lead=f"{source}: ")
+    if location.source == LAN:
+        yield from _check_network(source, surroundings)
         return
-    yield Diagnosis("ok", f"{source} leads to {', '.join(addresses) or 'the proxy'}")
-    # A source that only the project names is asked without a credential, as every command does.
-    authorization = _authorization(url, surroundings) if url.origin in policy.named else None
+    url, authorization = url_of(location), None
+    if url is not None:
+        try:
+            policy.check_url(url)
+            proxy = find_proxy(url, surroundings.environment)
+            addresses = () if proxy else known_addresses(url.host) or resolve_host(url.host)
+            for address in addresses:
+                policy.check_address(url, address)
+        except SkillwireError as error:
+            yield from_error(error, lead=f"{source}: ")
+            return
+        yield Diagnosis("ok", f"{source} leads to {', '.join(addresses) or 'the proxy'}")
+        # A source that only the project names is asked without a credential, as every command does.
+        authorization = _authorization(url, surroundings) if url.origin in policy.named else None
     begun = time.monotonic()
     try:
-        answer, skills = _ask(location, policy, authorization)
+        answer, skills = _ask(location, surroundings, policy, authorization)
     except SkillwireError as error:
         yield from_error(error, lead=f"{source}: ")
         return
     milliseconds = (time.monotonic() - begun) * 1000
-    place = f", with the credential of {credential_place(url, surroundings.environment)}" if authorization else ""
+    place = (
+        f", with the credential of {credential_place(url, surroundings.environment)}" if url and authorization else ""
+    )
     yield Diagnosis("ok", f"{source} lists {skills} skills, {milliseconds:.0f} ms{place}")
-    if (skew := _skew(answer)) is not None:
+    if answer is not None and (skew := _skew(answer)) is not None:
         yield judge_skew(skew, source)
+
+
+def _check_network(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
+    try:
+        lan = join_discovery(surroundings.settings.discovery, read_discovery_file)
+    except SkillwireError:  # a finding of the local network
+        return
+    if lan.multicast or lan.mdns:
+        yield Diagnosis("ok", f"{source} is the local network; skillwire lan lists its agents")
+    else:
+        why, fix = (
+            "Searches do not ask the local network.",
+            "Set enabled = true in [discovery.udp] or [discovery.mdns].",
+        )
+        yield Diagnosis("warning", f"{source} is a source, and the settings disable multicast and mDNS", why, fix)
 
 
 def _authorization(url: Url, surroundings: Environment) -> str | None:
@@ -392,13 +423,37 @@ def _authorization(url: Url, surroundings: Environment) -> str | None:
     return find_password(url, surroundings.environment)
 
 
-def _ask(location: Lookup, policy: AddressPolicy, authorization: str | None) -> tuple[HttpResponse, int]:
+class _Unkept:
+    """A cache, and a book of origins, that keep nothing: a check changes nothing."""
+
+    def look_up(self, *_: object) -> None:
+        """Return that nothing is kept."""
+
+    keep = drop = record = look_up
+
+
+def _ask(
+    location: Lookup, surroundings: Environment, policy: AddressPolicy, authorization: str | None
+) -> tuple[HttpResponse | None, int]:
+    """Return the answer of an Agent Skills index, None of any other source, and the number of skills."""
     with SyncDriver(policy) as driver:
-        for url in filter(None, (location.url, location.old_url)):
+        for url in filter(None, (location.url, location.old_url)) if location.source == AGENT_SKILLS else ():
             answer = driver.run(fetch_index(url, authorization=authorization))
             if answer is not None:
                 return answer, len(decode_index(answer.body, answer.url).entries)
-    raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(location.url))
+        context = ResolveContext(
+            cache=_Unkept(),
+            blobs=FileBlobs(cache_directory() / "blobs"),
+            origins=_Unkept(),
+            credentials={parse_url(location.url).origin: authorization} if authorization else {},
+            clock=time.time,
+            report=lambda _: None,
+            addresses=lambda: policy,
+            root=surroundings.root,
+            git=GitMemory({}, {}),
+            upload_pack=upload_pack,
+        )
+        return None, len(driver.run(find_skills(location, context)))
 
 
 def _skew(answer: HttpResponse) -> float | None:
@@ -651,7 +706,7 @@ CHECKS: Final = (
 def examine(surroundings: Environment, checks: Sequence[Check] = CHECKS) -> list[Section]:
     """Run ``checks``, and one for each configured source, all at once; return their sections in order."""
     sources = [] if surroundings.offline else surroundings.settings.sources
-    rows = [*checks, *(Check("Network", name, partial(check_source, name)) for name in sources)]
+    rows = [*checks, *(Check("Network", name, partial(check_source, name), 15.0) for name in sources)]
     found: dict[int, list[Diagnosis]] = {}
     calls = [partial(_run, row, surroundings) for row in rows]
     for index, outcome in run_parallel(calls, threads=len(calls)):

@@ -26,7 +26,7 @@ from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import Url, parse_url
-from skillwire.resolver.sources import FOLDER, GIT, LAN
+from skillwire.resolver.sources import FOLDER
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, work
 
@@ -220,8 +220,7 @@ class OriginAccess:
     def allow(self, reference: Reference) -> None:
         """Allow connecting to the origins of a typed reference, and find their credentials."""
         for lookup in reference.lookups:
-            is_here = lookup.source == GIT and "://" not in lookup.url
-            if lookup.source not in {FOLDER, LAN} and not is_here:
+            if lookup.source != FOLDER and "://" in lookup.url:  # else it is no place on the web
                 self.allow_url(lookup.url)
 
     def allow_url(self, text: str) -> None:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.support.eventually import PATIENCE
+from tests.support.git_server import Repository
 from tests.support.opened import Blocking, open_database
 from tests.support.postgres import new_database
 from tests.support.raw_server import RawServer, answer, index_of
@@ -37,11 +38,15 @@ from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.adapters.sql.migrations import read_migrations
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
+from skillwire.model.ref import SkillRef
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.lockfile import encode_lock
+from skillwire.resolver.sources import SOURCES, Source, SourceRow
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import new_key
+
+SHARING_INDEX = b'{"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": []}'
 
 
 @pytest.fixture
@@ -239,6 +244,50 @@ class TestSources:
         (row,) = faults(sections)
         assert row.startswith("problem: 127.0.0.1:1: cannot connect")
         assert f"{up} leads to 127.0.0.1" in said(sections, "Network")
+
+    def test_the_local_network_is_a_source(self, project, home):
+        sections = look(project, {"SKILLWIRE_SOURCES": "lan:"})
+        assert faults(sections) == []
+        assert "lan: is the local network; skillwire lan lists its agents" in said(sections, "Network")
+        (home / "config").mkdir(parents=True)
+        off = "[discovery.udp]\nenabled = false\n[discovery.mdns]\nenabled = false\n"
+        off += '[discovery.skillCenter]\nurl = "https://example.com"\n'
+        (home / "config" / "skillwire.toml").write_text(off)
+        (row,) = faults(look(project, {"SKILLWIRE_SOURCES": "lan:"}))
+        assert row == "warning: lan: is a source, and the settings disable multicast and mDNS"
+
+    def test_a_repository_of_this_machine_is_asked_as_git(self, project, monkeypatch):
+        monkeypatch.chdir(project)
+        Repository(project / "ours").skill("one").commit()
+        sections = look(project, {"SKILLWIRE_SOURCES": "./ours/.git"})
+        assert faults(sections) == []
+        assert [line for line in said(sections, "Network") if line.startswith("./ours/.git lists 1 skills, ")]
+
+    def test_an_origin_of_skill_sharing_alone_is_asked_for_its_index(self, project):
+        def talk(peer):
+            while b"HTTP/1.1" in (request := peer.request()):
+                if b"/.well-known/skill-sharing" in request:
+                    peer.send(answer(SHARING_INDEX, "Content-Type: application/json"))
+                else:
+                    peer.send(answer(status="404 Not Found"))
+
+        with RawServer(talk) as server:
+            sections = look(project, {"SKILLWIRE_SOURCES": f"127.0.0.1:{server.port}"})
+        assert faults(sections) == []
+
+    def test_a_source_of_a_program_is_asked_itself(self, project, monkeypatch):
+        class Toy(Source):
+            def __init__(self, context):
+                pass
+
+            def resolve(self, lookup):
+                yield from ()
+                return [SkillRef("one", f"toy:{lookup.url}", "Says one.", None, None, "toy", 0.0)]
+
+        monkeypatch.setitem(SOURCES, "toy", SourceRow(Toy))
+        sections = look(project, {"SKILLWIRE_SOURCES": "toy:shelf"})
+        assert faults(sections) == []
+        assert [line for line in said(sections, "Network") if line.startswith("toy:shelf lists 1 skills, ")]
 
     def test_offline_asks_nobody(self, project):
         with self.serve() as server:

@@ -71,6 +71,15 @@ def test_it_is_found_beside_the_others(client):
     assert client.find("", [f"toy:{PLACE}"], capability_type="api") == []
 
 
+def test_its_place_need_not_be_a_url(client, monkeypatch):
+    class Shelf(ToySource):
+        def find(self, lookup, capability_type):
+            return (yield from super().find(lookup._replace(url=f"https://toy.example/{lookup.url}"), capability_type))
+
+    monkeypatch.setitem(SOURCES, "toy", SourceRow(Shelf))
+    assert [skill.name for skill, _ in client.find("hello", ["toy:list"])] == ["hello"]
+
+
 def test_its_skills_have_references(client):
     skill = client.show(f"toy:{PLACE}#hello")
     assert (skill.description, skill.body()) == ("Says hello.", "Say hello.\n")

@@ -301,7 +301,7 @@ CODES: dict[str, CodeInfo] = {
         "It is not absolute http or https, or two programs could read it differently.",
         "Write it like https://example.com/path, and percent-encode unusual characters."),
     "ALLOW_ENTRY": CodeInfo("An entry of the allow list is invalid",
-        "An entry is a network (10.0.0.0/8), an address, a host, *.host, or an origin (https://host:8443).",
+        "An entry is a network (10.0.0.0/8), an address, a host, *.host, or an origin (https://host:8443, host:8443).",
         "Write the entry in one of these forms.", exit_code=2),
     "ADDRESS_REFUSED": CodeInfo("The address is not on the public internet, and not open",
         "An address of this machine or its network opens when you name it, any other one through the setting allow.",

@@ -158,6 +158,7 @@ def _table(version: int) -> tuple[tuple[Network, AddressScope], ...]:
 #: The codes of what the policy refuses.
 REFUSED_ADDRESS: Final = frozenset({"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"})
 
+_HOST_AND_PORT: Final = re.compile(r"(?:\[[^]]+\]|[^\[\]:/*]+):[0-9]+", re.ASCII)
 _LOCALHOST: Final = re.compile(r"(?:.*\.)?localhost", re.ASCII)
 _LOCAL_NAME: Final = re.compile(
     r"[^.:]+|.*\.(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|test|home\.arpa)", re.ASCII
@@ -201,7 +202,8 @@ class AddressPolicy:
 
     Args:
         named: origins that the user typed or configured.
-        allow: the setting ``allow``: networks, addresses, hosts, ``*.host``, or origins with their port.
+        allow: the setting ``allow``: networks, addresses, hosts, ``*.host``, or origins with their port, also without
+            their scheme, as users type them.
     """
 
     def __init__(self, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> None:
@@ -215,6 +217,8 @@ class AddressPolicy:
             try:
                 if "://" in entry:
                     self._origins.add(_read_origin(entry))
+                elif _HOST_AND_PORT.fullmatch(entry):
+                    self._origins.add(_read_origin(f"{scheme_of(entry)}://{entry}"))
                 elif "/" in entry or _is_address(entry):
                     self._networks.append(read_network(entry))
                 elif entry.startswith("*."):

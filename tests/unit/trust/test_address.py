@@ -218,6 +218,22 @@ def test_allow_lists_origins_with_their_port():
     assert refusal(AddressPolicy(allow=("http://127.0.0.1:8000", "127.0.0.1")), "http://127.0.0.1/") is None
 
 
+@pytest.mark.parametrize(
+    ("entry", "origin"),
+    [
+        ("127.0.0.1:8311", "http://127.0.0.1:8311"),
+        ("[::1]:8311", "http://[::1]:8311"),
+        ("localhost:8311", "http://localhost:8311"),
+        ("skills.example.com:8443", "https://skills.example.com:8443"),
+    ],
+)
+def test_allow_reads_an_origin_without_its_scheme_as_references_are_read(entry, origin):
+    policy = AddressPolicy(allow=(entry,))
+    assert refusal(policy, f"{origin}/", "127.0.0.1" if "[" not in entry else "::1") is None
+    other = origin.replace("http:", "https:") if "http:" in origin else origin.replace("https:", "http:")
+    assert None not in {refusal(policy, f"{other}/"), refusal(policy, f"{origin[:-1]}/")}
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "224.0.0.1", "::", "ff02::1"])  # noqa: S104 - an address to refuse
 def test_what_is_no_destination_stays_refused_though_allow_lists_everything(address):
     policy = AddressPolicy(allow=("0.0.0.0/0", "::/0"))
@@ -225,7 +241,21 @@ def test_what_is_no_destination_stays_refused_though_allow_lists_everything(addr
     assert refusal(policy, "https://example.com/", address) == "ADDRESS_REFUSED"
 
 
-@pytest.mark.parametrize("entry", ["", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "a b", "ftp://x", "*", "a.example:1"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "",
+        "10.0.0.1/8",
+        "10.0.0.0/33",
+        "10.0.0.0/",
+        "a b",
+        "ftp://x",
+        "*",
+        "*.a.example:1",
+        "a.example:x",
+        "a.example:99999",
+    ],
+)
 def test_an_unreadable_entry_is_refused_when_the_policy_is_made(entry):
     with pytest.raises(UsageError) as caught:
         AddressPolicy(allow=(entry,))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -300,19 +300,24 @@ def _wrong_inputs(
     kinds = {parameter.name: parameter.type for parameter in parameters}
     errors = cast("Sequence[Mapping[str, Any]]", error.details["errors"])
     faults: dict[str, list[str]] = {}
+    wrong: dict[str, None] = {}
+    needed = {parameter.name for parameter in parameters if parameter.required}
     for one in errors:
         path = pointer_keys(one["path"])[1:]
         kind = _JSON_TYPES.get(kinds.get(path[0], "")) if len(path) == 1 else None
         is_type = kind is not None and one["message"].startswith("must be of type")
         fault = f"must be {kind}, not {json.dumps(one['actual'])[:80]}" if is_type else one["message"]
         faults.setdefault(fault, []).append(".".join(path))
+        if len(path) > 1 or fault != "is required":
+            wrong.update(dict.fromkeys(path[:1]))
     told = [f"{' and '.join(those)} {fault}" for fault, those in faults.items()]
     print_inputs(output, parameters, err=True)
     reference = reference_to(skill.ref)
-    names = [name for those in faults.values() for name in those]
     fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
-    if not any(name.partition(".")[0] in kinds for name in names):
-        fix = f"Correct or leave out {', '.join(names[:_MOST_FAULTS])}"
+    if wrong:
+        correct = "Correct" if needed & wrong.keys() else "Correct or leave out"
+        correct = f"{correct} {', '.join(islice(wrong, _MOST_FAULTS))}"
+        fix = f"{correct}, and {fix[0].lower()}{fix[1:]}" if "is required" in faults else correct
     more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",

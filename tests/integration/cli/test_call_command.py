@@ -161,9 +161,12 @@ def test_wrong_inputs_are_all_named_and_nothing_is_sent(call, provider):
     faults = 'citty is no input of this skill; did you mean city?; days must be a whole number, not "many"; city is'
     assert f"error[INPUTS]: {faults} required" in errors
     assert "/forecast.json city=...; skillwire show " in errors
+    assert "fix: Correct or leave out citty, days, and write skillwire call " in errors
     assert "/inputs/" not in errors
     errors = call("call", "PROVIDER/forecast", "city=Bern", "dayz=2")[2]
     assert "fix: Correct or leave out dayz; skillwire show " in errors
+    for words, fix in ((["city=Bern", "days=many"], "Correct or leave out days;"), (["city:=7"], "Correct city;")):
+        assert f"fix: {fix} skillwire show " in call("call", "PROVIDER/forecast", *words)[2]
     document = said_by(call("call", "PROVIDER/forecast", "--json")[1])["error"]
     assert [one["name"] for one in document["details"]["inputs"]][:2] == ["city", "days"]
     assert len(provider.begun) == before

@@ -118,7 +118,8 @@ def test_who_mistypes_a_path_is_not_sent_to_the_publisher(call, endpoint):
 
 def test_who_mistypes_a_value_is_told_the_command_that_helps(call, endpoint):
     errors = call("call", "ENDPOINT#leads.sync", "days=five")[2]
-    assert f"fix: Write skillwire call {endpoint.address}#leads.sync sheet=@FILE; skillwire show " in errors
+    fix = f"and write skillwire call {endpoint.address}#leads.sync sheet=@FILE; skillwire show "
+    assert f"fix: Correct or leave out days, {fix}" in errors
 
 
 def test_a_run_that_fails_ends_with_8_and_says_what_it_printed(call):

@@ -258,7 +258,7 @@ class PackageRoutes:
             if (to := read_package_name(asked.renamed_to)) is None:
                 raise UsageError("REFERENCE", f"{ascii(asked.renamed_to)[:80]} is not NAMESPACE/NAME")
             return answer(await self._describe(context, await self._registry.redirect(actor, found, to)))
-        await self._check_successor(context, asked.successor)
+        await self._check_successor(context, found, asked.successor)
         if asked.access is not None:
             found = await self._registry.set_access(actor, found, asked.access)
         if asked.status is not None:
@@ -289,7 +289,7 @@ class PackageRoutes:
         """Yank, deprecate or quarantine a version, or make it active again."""
         asked, actor = await read_request(context, messages.VersionRequest), actor_of(context)
         package = await self._find(context)
-        await self._check_successor(context, asked.successor)
+        await self._check_successor(context, package, asked.successor)
         state = State(Status(asked.status), asked.reason, asked.successor)
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
         return answer(messages.version_object(changed, package, context.site, with_files=True))
@@ -302,12 +302,18 @@ class PackageRoutes:
 
     # --- what several need -------------------------------------------------------------------------------
 
-    async def _check_successor(self, context: RequestContext, successor: str) -> None:
-        """Check that the caller may know of the successor. Raises TrustError, NotFoundError (``PACKAGE_NOT_FOUND``)."""
+    async def _check_successor(self, context: RequestContext, package: Package, successor: str) -> None:
+        """Check that the successor is another package that the caller may know of.
+
+        Raises TrustError, NotFoundError (``PACKAGE_NOT_FOUND``), UsageError (``REFERENCE``).
+        """
         try:
             if name := read_package_name(successor):
                 publisher_of(context)
-                await self._registry.package(principal_of(context), name)
+                found = await self._registry.package(principal_of(context), name)
+                if found.name == package.name:
+                    advice = "Name another package, or leave the successor out."
+                    raise UsageError("REFERENCE", f"{package.name} cannot be its own successor", fix=advice)
         except NotFoundError as error:
             advice = "Publish the successor first, or name another package of this registry."
             raise NotFoundError(error.code, error.message, fix=advice) from error

@@ -389,6 +389,15 @@ class TestStates:
                 assert (await site.call("PATCH", path, state)).status == 401
             assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
 
+    async def test_a_package_is_not_its_own_successor(self, site):
+        await site.publish("ann")
+        for path in ("/packages/ann/notes/1.0.0", "/packages/ann/notes"):
+            state = {"status": "deprecated", "successor": "ann/notes"}
+            refused = await site.call("PATCH", path, state, by="ann")
+            assert (refused.status, code_of(refused)) == (400, "REFERENCE")
+            assert refused.json()["error"]["message"] == "ann/notes cannot be its own successor"
+            assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
+
     async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
         await site.publish("ann")
         await site.publish("ann", skill_archive("memos"))

@@ -50,15 +50,20 @@ def skill_kind(skill: Skill | SkillSummary) -> str:
     """Return ``callable``, ``scripts`` for instructions with scripts, or ``instructions``."""
     if is_callable(skill.kind, skill.sharing.capability_type if skill.sharing else None):
         return "callable"
-    return "scripts" if any(file.path.startswith("scripts/") for file in skill.files) else "instructions"
+    return "scripts" if _has_scripts(skill) else "instructions"
+
+
+def _has_scripts(skill: Skill | SkillSummary) -> bool:
+    return any(file.path.startswith("scripts/") for file in skill.files)
 
 
 def profile_of(skill: Skill | SkillSummary) -> Profile:
     """Return the values that ``skill`` has."""
+    kind = skill_kind(skill)
     named = " ".join((skill.license or "").split())
     tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
     return Profile(
-        kind=(skill_kind(skill),),
+        kind=(kind, "scripts") if kind == "callable" and _has_scripts(skill) else (kind,),
         license=(named[:_VALUE_LENGTH],) if named else (),
         tag=tuple(tags)[: limits.SEARCH_TAGS],
     )

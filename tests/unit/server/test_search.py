@@ -107,6 +107,21 @@ async def test_tags_of_a_manifest_are_searched_and_narrow(tmp_path):
     await application.shutdown()
 
 
+async def test_a_callable_skill_with_scripts_has_both_kinds_and_alone_is_no_plural(tmp_path):
+    manifest = '[runtime]\nentrypoint = "scripts/main.py"\n'
+    files = {"skill.toml": manifest, "scripts/main.py": "def main(args):\n    return {}\n"}
+    write_skill(tmp_path / "skills", "vat", files, description="Splits a price.")
+    application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
+    await application.startup()
+    assert await application.catalog.first() is not None
+    site = Asgi(application)
+    for kind in ("callable", "scripts"):
+        [hit] = (await site.get(f"{SEARCH}?kind={kind}")).json()["skills"]
+        assert hit["kind"] == "callable"
+    assert "Show the skill<" in (await site.get("/?q=zzzzqq", {"Accept": "text/html"})).body.decode()
+    await application.shutdown()
+
+
 @pytest.mark.parametrize("query", ["", "?q=secret", "?q=csv-secret", "?q=secert", "?q=csv+secret"])
 async def test_what_is_not_public_is_never_found(site, query):
     answer = await site.get(SEARCH + query)

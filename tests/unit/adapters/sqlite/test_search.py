@@ -128,13 +128,17 @@ def test_facets_count_all_hits_and_narrow_them(shelf):
     shelf.put(
         skill("a", "find me", license="MIT", metadata={"tags": "Data, web"}),
         skill("b", "find me", "scripts/run.py", license="MIT", capabilities=("web",)),
-        skill("c", "find me", kind="action", license="Apache-2.0", scenes=("data",)),
+        skill("c", "find me", "scripts/main.py", kind="action", license="Apache-2.0", scenes=("data",)),
         skill("d", "another", license="MIT"),
     )
     page = shelf.now.search(SearchQuery("find", limit=1))
     assert page.total == 3
     assert page.facets["license"] == (FacetValue("MIT", 2), FacetValue("Apache-2.0", 1))
-    assert page.facets["kind"] == tuple(FacetValue(kind, 1) for kind in ("callable", "instructions", "scripts"))
+    assert page.facets["kind"] == (
+        FacetValue("scripts", 2),
+        FacetValue("callable", 1),
+        FacetValue("instructions", 1),
+    )
     assert page.facets["tag"] == (FacetValue("data", 2), FacetValue("web", 2))
     chosen = {"license": frozenset({"MIT"}), "kind": frozenset({"scripts", "callable"})}
     assert shelf.find("find", facets=chosen) == ("b",)

@@ -25,7 +25,7 @@ from skillwire.model.skill import capability_text
 from skillwire.resolver.ladder import CACHE, DHT
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import LAN
-from skillwire.resolver.sources.lan import describe_lan_skill, provider_label
+from skillwire.resolver.sources.lan import asked_capability, describe_lan_skill, provider_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ def command(
         output.note(dim("tried "), ", ".join(str(rung) for rung in rungs if rung.attempts))
     if refs:
         output.hint("show details:", f"skillwire show {reference_to(refs[0])}")
-        _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], may_use=may_use)
+        _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], words, may_use=may_use)
     elif lan:
         no_match = f"no skill on the local network matches {words!r}"
         output.note(no_match if words else "no agent on the local network offers skills")
@@ -160,12 +160,12 @@ def _type_and_access(ref: SkillRef) -> str:
     return capability_text(None, ref.shared.capability_type) + access
 
 
-def _hint_call(output: Output, skills: Sequence[LanSkill], *, may_use: bool) -> None:
+def _hint_call(output: Output, skills: Sequence[LanSkill], words: str, *, may_use: bool) -> None:
     usable = [skill for skill in skills if skill.is_usable]
     able = next((skill for skill in usable if skill.capabilities), next(iter(usable), None))
     if able is not None:
         flag = "" if able.is_verified or may_use else " --unverified"
-        output.hint("call one:    ", f"skillwire call lan:{next(iter(able.capabilities), able.skill_id)}{flag}")
+        output.hint("call one:    ", f"skillwire call lan:{asked_capability(able, words)}{flag}")
 
 
 def _has_reference(output: Output, ref: SkillRef) -> bool:

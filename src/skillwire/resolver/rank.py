@@ -36,7 +36,7 @@ from skillwire.resolver.sources.skill_sharing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from skillwire.model.ref import SharedFacts, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -317,9 +317,10 @@ _EMPTY: Final = frozenset(
 T = TypeVar("T")
 
 
-def words(text: str) -> list[str]:
-    """Return the meaningful words of ``text``, in lower case, plural and verb endings cut off."""
-    return [_stem(word) for word in _WORD.findall(text.lower()) if word not in _EMPTY]
+def words(text: str, kept: Collection[str] = ()) -> list[str]:
+    """Return the meaningful words of ``text``, and those ``kept``, in lower case, plural and verb endings cut off."""
+    stems = [(word, _stem(word)) for word in _WORD.findall(text.lower())]
+    return [stem for word, stem in stems if word not in _EMPTY or stem in kept]
 
 
 def rank(
@@ -331,14 +332,14 @@ def rank(
         query: words, in any order; a hit has at least one of them, or a similar one.
         items: to search.
         text: gives an item's name and description.
-        needs_all: whether a hit must have every word, or a similar one.
+        needs_all: whether a hit must have every word, or a similar one; also those without meaning in a description.
     """
     plain = _WORD.findall(query.lower())
-    wanted = list(dict.fromkeys(words(query) or map(_stem, plain)))
+    wanted = list(dict.fromkeys((not needs_all and words(query)) or map(_stem, plain)))
     if not wanted:
         return [(item, 0.0) for item in items]
     texts = [text(item) for item in items]
-    fields = [(words(name), words(description)) for name, description in texts]
+    fields = [(words(name, wanted), words(description, wanted)) for name, description in texts]
     having = Counter(word for name, description in fields for word in {*name, *description})
     total = len(items)
     forms: dict[str, list[tuple[int, float]]] = {}

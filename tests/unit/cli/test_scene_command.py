@@ -70,6 +70,16 @@ def test_each_word_that_is_looked_for_narrows(agent, capsys):
         assert [hit["lan"]["skill_id"] for hit in hits] == [one]
 
 
+@pytest.mark.parametrize("words", ["user", "user-auth", "auth user"])
+def test_every_word_counts_and_the_capability_that_was_asked_for_is_hinted_at(agent, capsys, words):
+    guests = lan_skill("guest-directory", "192.168.1.9", capabilities=("org-data-read",))
+    agent.skills = [guests, SKILL._replace(capabilities=("org-data-read", "user-auth"))]
+    assert run(["find", words, "--lan"]) == 0
+    told = capsys.readouterr()
+    assert [line.split()[0] for line in told.out.splitlines()] == ["staff-directory"]
+    assert "call one:     skillwire call lan:user-auth\n" in told.err
+
+
 def test_trust_that_nobody_has_looked_at_is_not_said_to_be_none(agent, capsys):
     agent.skills = [SKILL._replace(agent_id="", is_verified=False)]
     assert run(["find", "--lan"]) == 0

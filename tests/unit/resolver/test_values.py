@@ -93,6 +93,15 @@ class TestRank:
         assert self.names("for the history of it") == ["release-notes"]
         assert self.names("how to extract from a table") == ["pdf-forms"]
 
+    def test_a_word_that_says_nothing_in_a_description_is_found_where_it_is_asked_for_alone_or_all_are_needed(self):
+        skills = (("staff", "user-auth, sign-in"), ("guests", "auth, data-read, sign-off"))
+        for query, needs_all, found in (
+            ("user", False, ["staff"]), ("users", False, ["staff"]), ("user", True, ["staff"]),
+            ("user auth", True, ["staff"]), ("sign-in", True, ["staff"]), ("the auth", True, []),
+        ):  # fmt: skip
+            hits = rank(query, skills, lambda item: item, needs_all=needs_all)
+            assert [name for (name, _), _ in hits] == found, query
+
     def test_a_name_counts_beside_a_description(self):
         skills = (("one", "Fills forms quickly."), ("forms", "Fills what is empty."), ("three", "Nothing."))
         assert next(item[0] for item, _ in rank("fill forms", skills, lambda item: item)) == "forms"

@@ -107,6 +107,12 @@ def answers(skills: Sequence[LanSkill], query: Query) -> list[LanSkill]:
     return [skill for skill, _ in hits]
 
 
+def asked_capability(skill: LanSkill, query: str) -> str:
+    """Return the capability of a skill that the words of ``query`` name best, else its first, else the skill's name."""
+    named = [one for one, _ in rank(query, skill.capabilities, lambda one: (one, ""))]
+    return next(iter((*named, *skill.capabilities, skill.skill_id)))
+
+
 def describe_lan_skill(skill: LanSkill) -> str:
     """Return capabilities and scenes in place of a description, for which datagrams have no room."""
     able = ", ".join(skill.capabilities)

@@ -260,7 +260,8 @@ class EventRouter:
         else:
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
-            self._on_trouble(TrustError("DISC_003", text))
+            fix = REVOKED_FIX.format(agent="this machine") if REVOKED in event.message else None
+            self._on_trouble(TrustError("DISC_003", text, fix=fix))
 
     def _changed(self, link: Link, change: Change) -> None:
         self._view.changed(change)

@@ -19,7 +19,7 @@ from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
-from skillwire.model.lan import LanChange
+from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.events import Acknowledged, Refused
 from skillwire.protocols.skill_discovery.identity import GroupKey
@@ -475,3 +475,13 @@ def test_a_refusal_is_told(status, codes):
     assert [error.code for error in told] == codes
     assert all("192.0.2.1 does not register skill-a" in error.message for error in told)
     assert not any("\x1b" in error.message for error in told)
+
+
+def test_the_refusal_of_a_revoked_key_has_its_own_fix():
+    told: list[TrustError] = []
+    settings = LanSettings(agent_id="agent-001")
+    agent = LanAgent(settings, own=given(settings.agent_id, KEY), keeps_state=False, on_trouble=told.append)
+    why = f"no certificate for this skill: {REVOKED}"
+    agent._router.take(Mock(spec=Link), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), Outcome.UNAUTHORIZED, why)])
+    (error,) = told
+    assert error.fix == REVOKED_FIX.format(agent="this machine")

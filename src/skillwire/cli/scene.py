@@ -338,8 +338,8 @@ def join(
     """Join SCENE at a provider that has each CAPABILITY, and print its connection.
 
     The command leaves the group at its end. With --follow it stays, and prints members that join, leave or change
-    roles. Keys are shown as ... without --show-secrets; the JSON document contains them. If a key cannot be fetched, a
-    note is printed (DISC_005): the scene is joined, and its public parts work without the key.
+    roles. Keys are shown as ... without --show-secrets, which also prints why there is none; the JSON document contains
+    both. If the network loses a key, a note is always printed (DISC_005). Public parts work without one.
     """
     progress = open_progress(output)
     with open_client(output, progress=progress) as client:

@@ -448,7 +448,8 @@ class ClientSession(InstallFlows):
             rungs.append(Rung(NAMED, lambda _: ask(), is_always=True))
         if not rungs and not places:
             fix = (
-                'Name an origin: skillwire find --from example.com, or set sources = ["example.com"] in skillwire.toml.'
+                'Name an origin: skillwire find --from example.com, or set sources = ["example.com"] in '
+                "skillwire.toml. On the local network: skillwire find --lan."
             )
             raise UsageError("NO_SOURCES", "no origin to search is named, and no sources are configured", fix=fix)
         return _ranked(query, (yield from self._climb("", rungs)))

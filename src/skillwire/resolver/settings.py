@@ -83,7 +83,12 @@ class Setting(NamedTuple):
 
 
 SETTINGS: Final[dict[str, Setting]] = {
-    "sources": Setting("SKILLWIRE_SOURCES", _texts, (), "origins in which a bare name, and find, are looked up"),
+    "sources": Setting(
+        "SKILLWIRE_SOURCES",
+        _texts,
+        (),
+        "where bare names and find look: origins; in your own file also lan:, the local network",
+    ),
     "skills": Setting(
         "SKILLWIRE_SKILLS", _texts, (), "references, each with a version or range, that add installs alone"
     ),

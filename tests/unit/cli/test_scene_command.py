@@ -88,6 +88,14 @@ def test_trust_that_nobody_has_looked_at_is_not_said_to_be_none(agent, capsys):
     assert "unverified" not in told.out
 
 
+@pytest.mark.usefixtures("agent")
+def test_without_sources_the_local_network_is_named(capsys):
+    assert run(["find", "notes"]) == 2
+    assert "On the local network: skillwire find --lan." in capsys.readouterr().err.replace("\n", " ")
+    assert run(["show", "notes"]) == 2
+    assert '"lan:", in your own, is the local network' in " ".join(capsys.readouterr().err.split())
+
+
 def test_nothing_found_is_no_error(agent, capsys):
     agent.skills = []
     assert run(["find", "--lan"]) == 0
@@ -191,6 +199,20 @@ def test_a_key_is_shown_when_that_is_asked_for(agent, capsys):
     assert json.loads(capsys.readouterr().out)["connection_info"]["apiKey"] == "sk-of-an-hour"
     assert run(["scene", "request", "auth", "--unverified"]) == 0
     assert "skillwire scene join auth --unverified --show-secrets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "is_always"), [("DISC_004", False), ("DISC_005", True)])
+def test_why_there_is_no_key_is_told_as_the_help_says(agent, capsys, code, is_always):
+    connection = {key: value for key, value in RESULT.connection_info.items() if key != "apiKey"}
+    no_key = Finding(code, "note", "no key for the scene auth", SourceLocation("x"), "Ask again.")
+    agent.scenes = {"auth": RESULT._replace(connection_info=connection, no_key=no_key)}
+    for words, is_told in (([], is_always), (["--show-secrets"], True)):
+        assert run(["scene", "join", "auth", *words]) == 0
+        assert (code in capsys.readouterr().err) is is_told
+    assert run(["scene", "join", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "without --show-secrets, which also prints why there is none" in told
+    assert "a note is always printed (DISC_005)" in told
 
 
 @pytest.mark.parametrize(("is_missing", "code", "exit_code"), [(True, "DISC_007", 3), (False, "DISC_001", 5)])

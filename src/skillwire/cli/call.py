@@ -315,9 +315,9 @@ def _wrong_inputs(
     reference = reference_to(skill.ref)
     fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
     if wrong:
-        correct = "Correct" if needed & wrong.keys() else "Correct or leave out"
-        correct = f"{correct} {', '.join(islice(wrong, _MOST_FAULTS))}"
-        fix = f"{correct}, and {fix[0].lower()}{fix[1:]}" if "is required" in faults else correct
+        is_needed = bool(needed & wrong.keys())
+        correct = f"Correct{'' if is_needed else ' or leave out'} {', '.join(islice(wrong, _MOST_FAULTS))}"
+        fix = f"{correct}, and {fix[0].lower()}{fix[1:]}" if is_needed or "is required" in faults else correct
     more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",

@@ -411,9 +411,8 @@ def make_components(
     packages = make_registry(stores, downloads, name) if is_registry else None
     feed = PackageFeed(stores.packages, served, wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
-    configured = _configured(configuration)
-    if is_local:
-        configured = use_local_defaults(configured)
+    chosen = _configured(configuration)
+    configured = use_local_defaults(chosen) if is_local else chosen
     settings, runs = configured.executions, configured.runs
     _secrets(settings).load()
     authentication = make_authentication(configured, stores, base)

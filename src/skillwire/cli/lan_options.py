@@ -15,6 +15,7 @@ from skillwire.cli.lan_view import check_names
 from skillwire.cli.options import combine
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.model.lan import host_and_port
+from skillwire.model.url import parse_url
 from skillwire.resolver.settings import DiscoverySource
 
 if TYPE_CHECKING:
@@ -123,6 +124,24 @@ def exposure_warning(
             return "not announced to others: ", f"no other machine reaches {host}; {fix}"
         return "announced to this machine only: ", f"no other machine reaches {host}; leave out --host to serve others"
     return None
+
+
+def unheard_warning(base_url: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
+    """Return a warning that a server does not listen at its base URL, and its remedy; None for none.
+
+    A host name, an address of another machine and another port may be those of a proxy.
+    """
+    base = None if base_url is None else parse_url(base_url)
+    places = [one.getsockname()[:2] for one in listeners]
+    if base is None or any(base.port != port or host in {base.host, "0.0.0.0", "::"} for host, port in places):  # noqa: S104  # everywhere
+        return None
+    try:
+        is_ours = base.host in {one.host for one in sockets.present()}
+    except (OSError, UsageError):  # they cannot be listed
+        return None
+    everywhere = "::" if ":" in base.host else "0.0.0.0"  # noqa: S104  # what the user is advised to choose
+    why = f"the server listens on {places[0][0]} alone; add --host {everywhere}"
+    return (f"not reached at {base_url}: ", why) if is_ours else None
 
 
 def has_authority(configured: LanSettings | None, *, registry: bool) -> bool:

@@ -24,6 +24,7 @@ from skillwire.cli.lan_options import (
     read_dht,
     read_goodbye_reason,
     read_lan,
+    unheard_warning,
 )
 from skillwire.cli.options import (
     Duration,
@@ -255,7 +256,8 @@ def command(
         reached = network if base_url is not None else network or node
         listeners = [stack.enter_context(one) for one in run.listen_for(reached, host, port)]
         address = run.address_of(listeners[0])
-        exposure = exposure_warning(reached, host, listeners, is_dht=network is None)
+        exposure = unheard_warning(base_url, listeners)
+        exposure = exposure or exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url, registry=registry)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)

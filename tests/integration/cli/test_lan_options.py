@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, exposure_warning, read_dht, read_lan
+from skillwire.cli.lan_options import announced_at, exposure_warning, read_dht, read_lan, unheard_warning
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -98,6 +98,28 @@ def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, wa
         assert (without_lan and without_lan[0]) == (None if host == "127.0.0.1" else "open to the network: ")
         reach = exposure_warning(lan, host, listeners, is_dht=True)
         assert (reach is not None and reach[0] == "not announced to others: ") == (host == "127.0.0.1" and not names)
+
+
+@pytest.mark.parametrize(
+    ("base", "host", "fix"),
+    [
+        ("http://10.77.0.1:{0}", None, "the server listens on 127.0.0.1 alone; add --host 0.0.0.0"),
+        ("http://[fd00::1]:{0}/team", None, "the server listens on 127.0.0.1 alone; add --host ::"),
+        ("http://10.77.0.1:{0}", EVERY, None),
+        ("http://127.0.0.1:{0}", None, None),
+        ("http://10.77.0.1", None, None),
+        ("http://10.77.0.2:{0}", None, None),
+        ("http://skills.example.com:{0}", None, None),
+    ],
+)
+def test_a_base_url_at_which_this_machine_does_not_listen_is_told(monkeypatch, base, host, fix):
+    ours = [sockets.LinkAddress("eth0", 2, host, 0, 24) for host in ("10.77.0.1", "fd00::1")]
+    monkeypatch.setattr(sockets, "present", lambda: ours)
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(one) for one in listen_for(None, host, 0)]
+        base = base.format(listeners[0].getsockname()[1])
+        assert unheard_warning(base, listeners) == ((f"not reached at {base}: ", fix) if fix else None)
+        assert unheard_warning(None, listeners) is None
 
 
 def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):

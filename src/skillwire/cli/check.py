@@ -103,9 +103,7 @@ def command(
     if changed:  # the outermost, as in a search from above
         around = ([folder for folder in path.parents if (folder / SKILL_MD).is_file()][-1:] for path in paths)
         paths = tuple(dict.fromkeys(folder for folders in around for folder in folders))
-    checked, findings = _examine(paths, level)
-    if fix and _fix(output, checked, findings, yes=yes):
-        checked, findings = _examine(paths, level)
+    checked, findings = _examine_fixed(output, paths, level, yes=yes) if fix else _examine(paths, level)
     findings = [finding for finding in by_place(findings) if finding.level == "error" or not output.quiet]
     form = "json" if output.as_json else form
     if target is not None:
@@ -145,7 +143,22 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
     return checked, findings + find_collisions(skills)
 
 
-def _fix(output: Output, checked: Iterable[str], findings: Iterable[Finding], *, yes: bool) -> bool:
+def _examine_fixed(
+    output: Output, paths: Iterable[Path], level: CheckLevel, *, yes: bool
+) -> tuple[list[str], list[Finding]]:
+    """Return the checked paths and the findings that are left after the repairs."""
+    checked, findings = _examine(paths, level)
+    if not _fix(output, checked, findings, yes=yes):
+        return checked, findings
+    hid_others = any(finding.code == "YAML_SYNTAX" for finding in findings)
+    checked, findings = _examine(paths, level)
+    is_fixed = hid_others and _fix(output, checked, findings, yes=yes, is_first=False)
+    return _examine(paths, level) if is_fixed else (checked, findings)
+
+
+def _fix(
+    output: Output, checked: Iterable[str], findings: Iterable[Finding], *, yes: bool, is_first: bool = True
+) -> bool:
     """Show the repairs and, with consent, make them; return whether files were changed."""
     fixes: list[Fix] = []
     for folder in [Path(path) for path in checked if Path(path).is_dir()]:
@@ -154,7 +167,8 @@ def _fix(output: Output, checked: Iterable[str], findings: Iterable[Finding], *,
     changes = compare_contents([fix.before for fix in fixes], [fix.after for fix in fixes])
     print_changes(output, changes, err=True)
     if not fixes:
-        output.note(dim("nothing to repair"))
+        if is_first:
+            output.note(dim("nothing to repair"))
         return False
     if not yes and not can_ask(output):
         raise UsageError("USAGE", "--fix asks before it writes, and there is no terminal", fix="Add --yes.")

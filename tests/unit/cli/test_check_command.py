@@ -169,6 +169,15 @@ def test_fix_repairs_each_skill_once(skill: Callable[..., Path], capsys: pytest.
     assert sorted(path.name for path in folders[0].iterdir()) == ["SKILL.md", "run.sh"]
 
 
+def test_fix_repairs_what_a_text_that_is_no_yaml_hid(
+    skill: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = skill("a", BOTH.replace("description: d", "description: d: e"))
+    assert run(["check", "--fix", "--yes", "a"]) == 0
+    assert (folder / "SKILL.md").read_text() == FIXED.format(name="a").replace("description: d", 'description: "d: e"')
+    assert "nothing to repair" not in capsys.readouterr().err
+
+
 def test_fix_changes_nothing_without_consent(
     skill: Callable[..., Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

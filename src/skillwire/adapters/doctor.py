@@ -21,10 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
+from skillwire import limits
 from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
@@ -40,7 +42,7 @@ from skillwire.adapters.files.credentials import (
 from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.keys import LanKeys
-from skillwire.adapters.files.lan_trust import revoked_part
+from skillwire.adapters.files.lan_trust import revocation_urls, revoked_part
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, read_discovery_file, user_file
 from skillwire.adapters.git import upload_pack
 from skillwire.adapters.http.connection import known_addresses, resolve_host
@@ -51,7 +53,7 @@ from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.adapters.stores import open_stores
-from skillwire.errors import SkillwireError, StorageError, TrustError, in_seconds
+from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, TrustError, in_seconds
 from skillwire.model.install import LockedSkill
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import Url, parse_url
@@ -68,7 +70,7 @@ from skillwire.resolver.sources import AGENT_SKILLS, LAN, Lookup
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import agents_of, belongs, is_own, life_of
 from skillwire.version import VERSION
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from skillwire.adapters.postgres.database import Schema  # an extra
@@ -319,7 +321,14 @@ def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
     """Read the settings of the local network, the files that they name, and the certificate of this machine's agent."""
     lan, keys = join_discovery(surroundings.settings.discovery, read_discovery_file), LanKeys()
     certificate = keys.certificate()
-    revoked = revoked_part(lan, certificate)
+    fetched: list[bytes] = []
+    for url in revocation_urls(lan) if certificate and not (lan.group_key_file or surroundings.offline) else ():
+        try:
+            with SyncDriver(AddressPolicy().naming(parse_url(url))) as driver:
+                fetched.append(driver.run(_read_revocations(url)))
+        except SkillwireError as error:
+            yield from_error(error, "warning", lead="the list of revoked certificates is not read: ")
+    revoked = revoked_part(lan, certificate, fetched)
     if surroundings.settings.discovery:
         yield Diagnosis("ok", "the settings of the local network, and the certificates that they name, can be read")
     if certificate is None or lan.group_key_file:
@@ -341,6 +350,14 @@ def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
     else:
         by = "self-signed, and renewed by itself" if is_own(certificate) else "by an authority"
         yield Diagnosis("ok", f"the certificate of {names} is {by}; it ends at {when} UTC")
+
+
+def _read_revocations(url: str) -> Flow[bytes]:
+    response = yield HttpRequest(url, max_bytes=limits.LAN_REVOCATIONS_BYTES, timeout=_PING_SECONDS)
+    if response.status != HTTPStatus.OK:
+        raise FetchError("HTTP_STATUS", f"it answers {response.status}", place=SourceLocation(url))
+    body: bytes = response.body
+    return body
 
 
 def check_dht(surroundings: Environment) -> Iterator[Diagnosis]:

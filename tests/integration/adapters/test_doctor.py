@@ -570,6 +570,29 @@ class TestLocalNetwork:
         (row,) = faults(self.look(project, home, text))
         assert "the certificate of other is for another key" in row
 
+    def test_the_authority_that_renews_the_certificate_is_asked_what_it_has_revoked(self, project, home):
+        now = time.time()
+        ca = AuthorityFolder.create(project / "ca", "Test", now - 86_400)
+        keys = LanKeys()
+        keys.keep_certificate(ca.issue(RequestedNames(("office",)), keys.key().public_key(), now))
+        status = ["200 OK"]
+
+        def talk(peer):
+            assert b"GET /lan/revocations " in peer.request()
+            peer.send(answer(ca.revocations_file.read_bytes(), status=status[0]))
+
+        with RawServer(talk) as server:
+            text = f'[discovery.trust]\nroots = ["{ca.root_file}"]\nintermediates = ["{ca.center_file}"]\n'
+            text += f'renewFrom = "http://127.0.0.1:{server.port}"\n'
+            assert faults(self.look(project, home, text)) == []
+            ca.revoke("office", now)
+            (row,) = faults(self.look(project, home, text))
+            assert "was revoked" in row
+            status[0] = "503 Service Unavailable"
+            (row,) = faults(self.look(project, home, text))
+            assert row.startswith("warning: the list of revoked certificates is not read: ")
+        assert keys.revocations() == b"", "nothing is kept"
+
 
 @pytest.mark.parametrize("others", ["", '{ host = "127.0.0.1", port = 9 }'])
 def test_the_bootstrap_nodes_of_the_dht_are_asked_and_their_silence_is_a_warning(

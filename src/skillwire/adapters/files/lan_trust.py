@@ -8,7 +8,7 @@ With a group key, which only local policy can choose, no certificates are used. 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.identity import Authority, ChainAuthority, GroupKey, Identity
+from skillwire.protocols.skill_discovery.renewal import REVOCATIONS_PATH
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import (
@@ -116,10 +117,13 @@ def load_trust(
     return LanTrust(identity, authority, agent_id, keys, revocations, tuple(notes))
 
 
-def revoked_part(settings: LanSettings, certificate: bytes | None) -> Literal["certificate", "authority"] | None:
+def revoked_part(
+    settings: LanSettings, certificate: bytes | None, fetched: Sequence[bytes] = ()
+) -> Literal["certificate", "authority"] | None:
     """Return whether the lists revoke our certificate or key, or the SkillCenter CA that issued it. Writes nothing.
 
-    All files that the settings name are read. Raises: as :func:`load_trust`.
+    All files that the settings name are read; ``fetched`` are lists of :func:`revocation_urls`. Raises: as
+    :func:`load_trust`.
     """
     if settings.group_key_file:
         with _naming_setting(settings, "group_key_file"):
@@ -129,8 +133,9 @@ def revoked_part(settings: LanSettings, certificate: bytes | None) -> Literal["c
     local = local_authority(settings)
     roots, intermediates = _authorities(settings, local)
     revocations = Revocations([*roots, *intermediates])
-    with suppress(TrustError):  # they are another authority's
-        revocations.take(LanKeys().revocations(), now)
+    for kept in (LanKeys().revocations(), *fetched):
+        with suppress(TrustError):  # they are another authority's
+            revocations.take(kept, now)
     with _naming_setting(settings, "revocations"):
         for name in _files_of_revocations(settings, local):
             revocations.take(read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES), now)
@@ -141,6 +146,13 @@ def revoked_part(settings: LanSettings, certificate: bytes | None) -> Literal["c
     if revocations.is_revoked(certificate_id(leaf)) or (key is not None and revocations.is_key_revoked(key.digest)):
         return "certificate"
     return "authority" if revocations.is_orphan(certificate) else None
+
+
+def revocation_urls(settings: LanSettings) -> list[str]:
+    """Return the URLs of the lists of revoked certificates, that of the authority which renews ours by default."""
+    if settings.revocations or not settings.renew_from or local_authority(settings) is not None:
+        return [one for one in settings.revocations if "://" in one]
+    return [settings.renew_from.rstrip("/") + REVOCATIONS_PATH]
 
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:

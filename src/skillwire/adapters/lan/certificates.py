@@ -27,7 +27,7 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
-from skillwire.adapters.files.lan_trust import LanTrust, local_authority
+from skillwire.adapters.files.lan_trust import LanTrust, local_authority, revocation_urls
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.protocols.skill_discovery import renewal as messages
@@ -294,12 +294,11 @@ class RevocationRefresh:
         return data
 
     def _sources(self) -> Iterator[str]:
-        yield from self._settings.revocations
+        yield from (one for one in self._settings.revocations if "://" not in one)
         local = local_authority(self._settings)
         if local is not None:
             yield str(local.revocations_file)
-        elif self._settings.renew_from and not self._settings.revocations:
-            yield self._settings.renew_from.rstrip("/") + messages.REVOCATIONS_PATH
+        yield from revocation_urls(self._settings)
 
     def _report(self, source: str, text: str) -> None:
         if self._reported.get(source) != text:

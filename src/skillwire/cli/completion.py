@@ -44,7 +44,7 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.settings import SETTINGS
-from skillwire.resolver.sources import SKILLS_RPC
+from skillwire.resolver.sources import LAN, SKILLS_RPC
 from skillwire.trust.guarded_json import load_json
 
 #: What every shell reads as a part of one plain word.
@@ -90,6 +90,8 @@ def _references(context: click.Context, typed: str) -> Iterator[Word]:
             yield from (Word(*row) for row in (() if "#" in source else _published(source)))
         endpoints = {_base_of(source) for source in _sources() if "#" in source}
         for base, short in _known_origins().items():
+            if base == f"{LAN}:":  # it has no skills of its own, which a reference could name
+                continue
             yield Word(f"{base if scheme else short}{'#' if base in endpoints else '/'}", "its skills")
 
 
@@ -188,6 +190,8 @@ def _published(source: str) -> Iterator[tuple[str, str]]:
 
 def _cached_index(source: str) -> CachedResponse | None:
     location = parse_source(source)
+    if "://" not in location.url:  # the local network, and repositories of this machine, have no index
+        return None
     urls = [f"{location.url}#"] if location.source == SKILLS_RPC else [location.url, location.old_url]
     cache = FileResponseCache(cache_directory() / "responses")
     url = parse_url(location.url)

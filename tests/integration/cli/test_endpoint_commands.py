@@ -204,6 +204,16 @@ def test_an_endpoint_may_be_a_source(call, endpoint, monkeypatch):
     assert complete(cli, ["show"], "leads") == []
 
 
+@pytest.mark.usefixtures("call")
+def test_a_source_without_an_index_ends_no_completion(endpoint, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_SOURCES", f"lan: ./ours.git http://{endpoint.address}#")
+    found = [word.value for word in complete(cli, ["show"], "")]
+    assert "./ours.git/" in found
+    assert f"{endpoint.address}#" in found
+    assert not [word for word in found if word.startswith("lan:")]
+    assert "lan:" in [word.value for word in complete(cli, ["find", "--from"], "")]
+
+
 @pytest.mark.parametrize("place", ["ENDPOINT", "http://ENDPOINT", "ENDPOINT#", "ENDPOINT#leads."])
 def test_find_lists_what_the_endpoint_has(call, endpoint, place):
     code, out, errors = call("find", "--from", place)

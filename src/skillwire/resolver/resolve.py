@@ -199,6 +199,8 @@ class DependencySources:
         locked = [one for one in self._installed.values() if capability in one.capabilities]
         found = yield from work(lambda: [ref_of_locked(one, self._context.root) for one in locked])
         for place in dict.fromkeys(("" if parent.is_local else parent.origin, site, *self._context.sources)):
+            if place == _NETWORK:  # any machine can announce any capability there
+                continue
             try:
                 found += (yield from self._read(parse_source(place))) if place else ()
             except SkillwireError as error:

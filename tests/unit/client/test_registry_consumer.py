@@ -378,6 +378,14 @@ class TestRequirements:
         assert locked["diary"] == {"notes@~1.2": "notes", "capability:full-text": "search"}
         assert not (await consumer.client.verify()).deviations
 
+    async def test_the_local_network_is_not_asked_for_a_capability(self, consumer):
+        await consumer.publish("search", "1.0.0", capabilities=("full-text",))
+        await consumer.publish("diary", "1.0.0", requires=("capability:full-text",))
+        consumer.client = consumer.open(sources=("lan:",))
+        plan = await consumer.client.plan(f"{PLACE}/diary")
+        assert [row.skill.name for row in plan.skills] == ["diary", "search"]
+        assert consumer.codes() == []
+
     @pytest.mark.parametrize(
         ("requires", "code", "text"),
         [

@@ -16,7 +16,7 @@ from skillwire.cli.output import Output, Styled, bold, dim, failure, output_opti
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.adapters.doctor import Diagnosis, Section
+    from skillwire.adapters.checks.diagnosis import Diagnosis, Section
     from skillwire.cli.documents import DoctorCheck
 
 _MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": success, "warning": warning, "problem": failure}

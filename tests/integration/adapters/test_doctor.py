@@ -19,17 +19,11 @@ from tests.support.opened import Blocking, open_database
 from tests.support.postgres import new_database
 from tests.support.raw_server import RawServer, answer, index_of
 
-from skillwire.adapters import doctor
+from skillwire.adapters.checks import network, system
+from skillwire.adapters.checks.diagnosis import Diagnosis, judge_secret_file
+from skillwire.adapters.checks.network import judge_skew
 from skillwire.adapters.dht.agent import DhtAgent
-from skillwire.adapters.doctor import (
-    CHECKS,
-    Check,
-    Diagnosis,
-    examine,
-    judge_secret_file,
-    judge_skew,
-    read_environment,
-)  # fmt: skip
+from skillwire.adapters.doctor import CHECKS, Check, examine, read_environment
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.keys import LanKeys
@@ -107,8 +101,8 @@ class TestTheSandbox:
         def missing():
             raise TrustError("SANDBOX_UNAVAILABLE", "bubblewrap is not installed")
 
-        monkeypatch.setattr(doctor, "find_program", missing)
-        (row,) = doctor.check_sandbox(read_environment(project, {}, time.time()))
+        monkeypatch.setattr(system, "find_program", missing)
+        (row,) = system.check_sandbox(read_environment(project, {}, time.time()))
         assert row.severity == "ok"
         assert row.what.startswith("bubblewrap is not installed")
 
@@ -116,8 +110,8 @@ class TestTheSandbox:
         broken = tmp_path / "bwrap"
         broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
         broken.chmod(0o755)
-        monkeypatch.setattr(doctor, "find_program", lambda: Program(str(broken), ()))
-        (row,) = doctor.check_sandbox(read_environment(project, {}, time.time()))
+        monkeypatch.setattr(system, "find_program", lambda: Program(str(broken), ()))
+        (row,) = system.check_sandbox(read_environment(project, {}, time.time()))
         assert row.severity == "warning"
         assert "No permissions" in row.what
         assert row.fix
@@ -367,7 +361,7 @@ class TestFiles:
 
     def test_a_large_database_is_read_for_a_while(self, project, monkeypatch):
         open_database().version()
-        monkeypatch.setattr(doctor, "check_integrity", lambda *_: False)
+        monkeypatch.setattr(system, "check_integrity", lambda *_: False)
         assert f"{open_database().path} is large; only a part of it was read" in said(look(project), "Folders")
 
     def test_what_fails_in_a_running_server_is_found(self, project, home):
@@ -460,7 +454,7 @@ class TestFiles:
 
 
 def _parts():
-    return list(doctor.check_installed_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
+    return list(system.check_installed_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
 
 
 def test_every_package_that_we_require_is_told_with_what_it_is_for():
@@ -509,7 +503,7 @@ def test_a_clock_is_judged_by_its_distance(seconds, severity, text):
 
 def test_a_proxy_is_named_and_its_password_is_not(project):
     variables = {"https_proxy": "http://me:hush@px:3128", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""}
-    (row,) = doctor.check_proxies(read_environment(project, variables, time.time()))
+    (row,) = network.check_proxies(read_environment(project, variables, time.time()))
     assert (row.severity, row.what) == ("ok", "https_proxy names the proxy px:3128, which resolves names")
     assert "hush" not in repr(row)
 
@@ -519,7 +513,7 @@ def test_a_proxy_is_named_and_its_password_is_not(project):
 )
 def test_a_wide_opening_is_a_warning(project, entry, severity):
     environment = read_environment(project, {"SKILLWIRE_ALLOW": entry}, time.time())
-    assert [row.severity for row in doctor.check_policy(environment)] == [severity]
+    assert [row.severity for row in network.check_policy(environment)] == [severity]
 
 
 @pytest.mark.parametrize(("mode", "severity"), [(0o600, "ok"), (0o640, "problem"), (0o602, "problem")])
@@ -531,7 +525,7 @@ def test_permissions_for_others_are_a_problem(tmp_path, mode, severity):
 
 
 class TestLocalNetwork:
-    CHECKS = (Check("Network", "the local network", doctor.check_lan),)
+    CHECKS = (Check("Network", "the local network", network.check_lan),)
 
     def look(self, project, home, text=""):
         (home / "config").mkdir(parents=True, exist_ok=True)
@@ -541,8 +535,8 @@ class TestLocalNetwork:
     def test_a_key_of_the_settings_that_does_not_exist_is_found_once(self, project, home):
         (home / "config").mkdir(parents=True)
         (home / "config" / "skillwire.toml").write_text('[discovery.trust]\nroot = ["root.pem"]\n')
-        network = Check("Network", "the DHT", doctor.check_dht)
-        (section,) = look(project, checks=[*self.CHECKS, network])
+        dht = Check("Network", "the DHT", network.check_dht)
+        (section,) = look(project, checks=[*self.CHECKS, dht])
         (row,) = section.diagnoses
         assert row.what.startswith("unknown key 'root' (")
         assert row.fix == "Did you mean roots?"
@@ -598,12 +592,12 @@ class TestLocalNetwork:
 def test_the_bootstrap_nodes_of_the_dht_are_asked_and_their_silence_is_a_warning(
     project, home, others, unused_udp_port, monkeypatch
 ):
-    monkeypatch.setattr(doctor, "_PING_SECONDS", 0.3)
+    monkeypatch.setattr(network, "_PING_SECONDS", 0.3)
     ours = f'{{ host = "127.0.0.1", port = {unused_udp_port} }}'
     (home / "config").mkdir(parents=True)
     nodes = f"bootstrapNodes = [{ours}{others and ', '}{others}]\nenabled = true\n"
     (home / "config" / "skillwire.toml").write_text(f"[discovery.dht]\n{nodes}")
-    checks = [Check("Network", "the DHT", doctor.check_dht)]
+    checks = [Check("Network", "the DHT", network.check_dht)]
     listed = f"127.0.0.1:{unused_udp_port}{others and ', 127.0.0.1:9'}"
     assert faults(look(project, checks=checks)) == [f"warning: no bootstrap node of the DHT answers: {listed}"]
     assert not (home / "state" / "lan").exists(), "it leaves no key behind"

@@ -182,7 +182,7 @@ def token() -> None:
     multiple=True,
     help="read, publish, admin, or namespace:NAME to limit it; publish by default.",
 )
-@click.option("--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d; unlimited by default.")
+@click.option("--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d; by default your token's.")
 @click.option("--account", metavar="ACCOUNT", help="Account that it acts for, made if there is none; operators only.")
 @click.option("--operator", is_flag=True, help="Make that account an operator.")
 @remote_options

@@ -10,10 +10,11 @@ are limited to some of these.
 from __future__ import annotations
 
 import hmac
+import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, in_seconds
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, Change, is_account, is_namespace
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ ADMIN: Final = "admin"
 REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
 #: What a scope begins with that limits a token to one namespace.
 NAMESPACE_SCOPE: Final = "namespace:"
+_DAY: Final = 86_400.0
 _CODE_BYTES: Final = 16
 _CODE_PURPOSE: Final = "first operator 1"
 #: The name of the tokens that sessions of people are of: no other one has it.
@@ -58,7 +60,12 @@ class Actor(NamedTuple):
 
     def reaches(self, namespace: str) -> bool:
         """Whether the token is not limited to other namespaces."""
-        return not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
+        return not is_limited(self.scopes) or namespace in self.namespaces()
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that the token is limited to, sorted; none for a token of all namespaces."""
+        found = (scope.removeprefix(NAMESPACE_SCOPE) for scope in self.scopes if scope.startswith(NAMESPACE_SCOPE))
+        return sorted(found)
 
     def change(self, at: float, action: str, target: str, **details: Any) -> Change:
         """Return a change by the actor, as the audit log has it."""
@@ -193,7 +200,10 @@ class Accounts:
             )
         left = await time_left(self._tokens(), actor.token_id, self._clock())
         if left is not None and (new.expires_in or 0.0) > left:
-            raise TrustError("PERMISSION_DENIED", f"your own token ends in {in_seconds(left)}, before the new one")
+            ends = time.strftime("%Y-%m-%d", time.gmtime(self._clock() + left))
+            shorter = f"Pass a shorter --expires, at most {left // _DAY:.0f}d. " if left >= _DAY else ""
+            fix = f"{shorter}Without --expires, the new token ends with your own."
+            raise TrustError("PERMISSION_DENIED", f"your own token ends on {ends}, before the new one", fix=fix)
         if account != actor.account or new.is_operator:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")

@@ -51,6 +51,19 @@ async def test_a_person_makes_one_account_and_signs_in_to_it(registry):
     assert {one.change.address for one in entries} == {"192.0.2.7"}
 
 
+@pytest.mark.parametrize(("left", "longest"), [(90 * 86_400.0 - 2, "at most 89d"), (3_600.0, None)])
+async def test_a_token_that_would_outlive_its_maker_is_refused_with_the_day_and_what_works(registry, left, longest):
+    own = await registry.tokens.issue("lead", scopes=REGISTRY_SCOPES, expires_in=left, account="root")
+    lead = ROOT._replace(token_id=own.token.token_id)
+    day = "1970-04-12" if longest else "1970-01-12"
+    with pytest.raises(TrustError, match=f"your own token ends on {day}, before the new one") as refused:
+        await registry.accounts.issue(lead, NewToken("ci", ["publish"], 90 * 86_400.0))
+    assert (longest or "--expires") in str(refused.value.fix)
+    assert ("at most" in str(refused.value.fix)) is bool(longest)
+    made = await registry.accounts.issue(lead, NewToken("ci", ["publish"]))
+    assert made.token.expires == registry.now + left
+
+
 async def test_a_taken_name_is_refused(registry):
     await registry.add("bob")
     await registry.packages.add_namespace(Namespace("acme", 1.0), "bob", Change(1.0, "bob", "namespace.create", "acme"))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skillwire.ports import PackageStore
 
 _REASON_LENGTH: Final = 500
+_NAMED: Final = 10  # namespaces that a message names
 
 
 class PublishRight(NamedTuple):
@@ -455,8 +456,9 @@ class Registry:
         require_account(actor)
         if not actor.allows(scope, namespace):
             if not actor.reaches(namespace):
-                message = f"the token is limited to other namespaces than {namespace}"
-                fix = f"Use a token without a limit, or with the scope namespace:{namespace} beside {scope}."
+                own = actor.namespaces()
+                message = f"the token is limited to other namespaces than {namespace}: {', '.join(own[:_NAMED])}"
+                fix = f"Name a namespace of the token, when publishing with --namespace {own[0]}, or use another token."
                 raise TrustError("PERMISSION_DENIED", message, fix=fix, details={"namespace": namespace})
             message = f"the token does not allow {scope} in {namespace}: this needs the scope {scope}"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})

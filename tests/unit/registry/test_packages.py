@@ -44,7 +44,8 @@ async def test_a_token_for_other_namespaces_is_refused_with_its_limit():
     registry = Registry(MemoryPackages(), lambda: 1.0)
     actor = Actor("ann", frozenset({PUBLISH, "namespace:ann"}))
     await registry.create_namespace(Actor("ann", frozenset({ADMIN})), "bob")
-    with pytest.raises(TrustError, match="limited to other namespaces than bob"):
+    with pytest.raises(TrustError, match="limited to other namespaces than bob: ann") as refused:
         await registry.require(actor, Role.PUBLISHER, "bob", scope=PUBLISH)
+    assert "--namespace ann" in str(refused.value.fix), "the fix does not widen the token"
     with pytest.raises(TrustError, match="needs the scope admin"):
         await registry.require(actor._replace(scopes=frozenset({PUBLISH})), Role.PUBLISHER, "bob", scope=ADMIN)

@@ -77,7 +77,8 @@ def test_a_script_hands_a_key_over_without_an_argument(user, origin, way):
     assert (document["origin"], document["kind"], document["header"]) == (origin.url, "api_key", "X-API-Key")
     assert (document["renewable"], document["server"], document["stored_in"]) == (False, None, "file")
     (listed,) = json.loads(user.run("auth", "status", "--json"))["logins"]
-    assert listed == {key: value for key, value in document.items() if key not in {"schema", "findings"}}
+    assert listed == {key: value for key, value in document.items() if key not in {"schema", "findings", "verified"}}
+    assert document["verified"]
     assert KEY not in user.log
 
 
@@ -111,6 +112,17 @@ def test_a_key_that_the_origin_refuses_is_not_kept(user, origin):
     assert "error[ACCESS_DENIED]" in told
     assert "wrong-key" not in told
     assert not user.store.exists()
+
+
+def test_a_key_that_a_failing_server_could_not_try_is_kept_as_not_verified(user, origin):
+    origin.answer = lambda *_: (502, b"no upstream")
+    told = user.run("auth", "login", origin.url, "--token-stdin", "--json", stdin=f"{KEY}\n")
+    assert json.loads(told)["verified"] is False
+    told = user.run("auth", "login", origin.url, "--token-stdin", stdin=f"{KEY}\n")
+    assert f"stored, not verified: {origin.url}" in told
+    assert "logged in" not in told
+    assert "status 502" in user.log
+    assert user.store.exists()
 
 
 def test_a_key_is_tried_where_everything_is_public_too(user, origin):

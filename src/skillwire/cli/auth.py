@@ -131,9 +131,14 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
     if isinstance(result, LoginPlan):
         _print_plan(result, "keyring" if in_keyring else "file", output)
         return
-    open_store().keep(result, in_keyring=in_keyring)
-    output.document({"schema": "skillwire/auth-login/1", **_login_object(result, in_keyring=in_keyring)})
-    output.line(success("logged in to "), bold(result.origin), dim(f"  {_KIND_NAMES[result.kind]}{_until(result)}"))
+    credential, failed = result
+    open_store().keep(credential, in_keyring=in_keyring)
+    stored = _login_object(credential, in_keyring=in_keyring)
+    output.document({"schema": "skillwire/auth-login/1", **stored, "verified": failed is None})
+    done = success("logged in to ") if failed is None else warning("stored, not verified: ")
+    output.line(done, bold(credential.origin), dim(f"  {_KIND_NAMES[credential.kind]}{_until(credential)}"))
+    if failed is not None:
+        output.note(f"{credential.origin} answered with status {failed}; once it works, log in again to verify it")
 
 
 def _print_plan(plan: LoginPlan, store: Literal["file", "keyring"], output: Output) -> None:

@@ -99,8 +99,15 @@ class LoginPlan(NamedTuple):
     scopes: tuple[str, ...]
 
 
-def log_in(url: str, options: LoginOptions, allow: tuple[str, ...], output: Output) -> Credential | LoginPlan:
-    """Log in to the origin of ``url`` and return the credential; with ``--dry-run`` return the plan.
+class Login(NamedTuple):
+    """A credential, and the status of the server that failed where the credential was tried."""
+
+    credential: Credential
+    failed: int | None
+
+
+def log_in(url: str, options: LoginOptions, allow: tuple[str, ...], output: Output) -> Login | LoginPlan:
+    """Log in to the origin of ``url`` and return the login; with ``--dry-run`` return the plan.
 
     A site below the path of ``url`` describes the login and tries the credential, as the origin does where none is.
 
@@ -142,10 +149,11 @@ class _Login:
         urls = (required.issuer, required.authorization_url, required.token_url)
         self._hosts = list(dict.fromkeys(str(parse_url(url).origin) for url in urls if url is not None))
 
-    def run(self) -> Credential:
-        """Return the credential."""
+    def run(self) -> Login:
+        """Return the credential, tried."""
         kind = self._kind()
-        return self._oauth() if kind == "oauth2" else self._key(kind)
+        credential = self._oauth() if kind == "oauth2" else self._key(kind)
+        return Login(credential, self._driver.run(try_out(credential, self._site, self._required.refused_at)))
 
     def plan(self) -> LoginPlan:
         """Return the plan of :meth:`run`."""
@@ -182,7 +190,7 @@ class _Login:
         return self._options.header or (self._required.header if self._required.kind == "api_key" else "Authorization")
 
     def _key(self, kind: Literal["api_key", "custom"]) -> Credential:
-        """Return an API key or a signing key that the origin does not refuse."""
+        """Return an API key or a signing key."""
         options, header = self._options, self._header()
         if kind == "api_key" and not _FIELD_NAME.fullmatch(header):
             raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not a valid header name")
@@ -194,11 +202,8 @@ class _Login:
         prompt = f"Key for {self._origin} ({header})" if kind == "api_key" else f"Signing key for {self._origin}"
         secret = self._secret(prompt, options.api_key_env, options.token_stdin)
         if kind == "api_key":
-            credential = new_key(self._origin, secret, header=header)
-        else:
-            credential = new_key(self._origin, secret, key_id=options.key_id)
-        self._driver.run(try_out(credential, self._site, self._required.refused_at))
-        return credential
+            return new_key(self._origin, secret, header=header)
+        return new_key(self._origin, secret, key_id=options.key_id)
 
     def _oauth(self) -> Credential:
         options, run = self._options, self._driver.run
@@ -226,9 +231,7 @@ class _Login:
             tokens = self._tokens(flow, server, client, scope, resource)
         if refused := scopes_refused(scope, tokens):
             self._output.note(warning("not granted: "), ", ".join(refused))
-        credential = new_token(self._origin, tokens, server, client, scope=scope, resource=resource, now=time.time())
-        run(try_out(credential, self._site, self._required.refused_at))
-        return credential
+        return new_token(self._origin, tokens, server, client, scope=scope, resource=resource, now=time.time())
 
     def _tokens(
         self, flow: FlowName, server: ServerMetadata, client: ClientIdentity, scope: str, resource: str | None

@@ -321,6 +321,7 @@ class LoginObject(TypedDict):
 
 class AuthLoginDocument(LoginObject):
     schema: Annotated[Literal["skillwire/auth-login/1"], "A new login"]
+    verified: Annotated[bool, "Whether the credential was tried; false if the server failed with a 5xx status"]
 
 
 class AuthLoginPlanDocument(TypedDict):

@@ -198,6 +198,7 @@ def _from_auth(auth: AuthConfig, url: str, search: _AuthSearch) -> AuthRequireme
 
 FlowName = Literal["code", "device", "client-credentials"]
 _UNAUTHORIZED = 401
+_SERVER_ERROR = 500
 
 
 def new_key(origin: str, secret: str, *, header: str = "Authorization", key_id: str | None = None) -> Credential:
@@ -299,8 +300,11 @@ def identify(client_id: str, secret: str | None, server: ServerMetadata) -> Clie
     return ClientIdentity(client_id, secret, bool(methods) and "client_secret_basic" not in methods)
 
 
-def try_out(credential: Credential, site: str, url: str | None) -> Flow[None]:
-    """Test ``credential`` at ``url``, or at the index of ``site``; raise ``ACCESS_DENIED`` if it is refused."""
+def try_out(credential: Credential, site: str, url: str | None) -> Flow[int | None]:
+    """Test ``credential`` at ``url``, or at the index of ``site``; return the status of a server that failed.
+
+    Raises FetchError (``ACCESS_DENIED``) if the credential is refused.
+    """
     url = url or f"{site}{_PLACES[-1]}"
     if credential.kind == "custom":
         response = yield from RequestSigner(time.time).send(HttpRequest(url), credential)
@@ -313,6 +317,7 @@ def try_out(credential: Credential, site: str, url: str | None) -> Flow[None]:
         reason = server_message(response.body)
         message = f"the origin refuses the {what}; it is not stored{reason and f': {reason}'}"
         raise FetchError("ACCESS_DENIED", message, place=SourceLocation(url), fix=fix)
+    return response.status if response.status >= _SERVER_ERROR else None
 
 
 def end_grant(credential: Credential, addresses: AddressPolicy) -> Flow[bool]:

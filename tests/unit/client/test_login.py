@@ -117,7 +117,7 @@ def test_scopes_that_were_not_granted_are_known(granted, refused):
 
 
 @pytest.mark.parametrize("refused_at", [None, f"{ORIGIN}/private"])
-@pytest.mark.parametrize("status", [200, 403, 404])
+@pytest.mark.parametrize("status", [200, 403, 404, 502])
 def test_new_token_is_tried_once(status, refused_at):
     sent = []
 
@@ -125,7 +125,7 @@ def test_new_token_is_tried_once(status, refused_at):
         sent.append((request.url, request.headers["Authorization"]))
         return HttpResponse(request.url, status, {}, b"{}")
 
-    drive(try_out(TOKEN, ORIGIN, refused_at), answer)
+    assert drive(try_out(TOKEN, ORIGIN, refused_at), answer) == (502 if status == 502 else None)
     assert sent == [(refused_at or ASD, "Bearer t")]
 
 

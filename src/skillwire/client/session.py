@@ -149,11 +149,10 @@ class ClientSession(InstallFlows):
         for text in {*self.settings.sources, *self.settings.skills} - self.settings.own_sources:
             with suppress(SkillwireError):  # one that cannot be read is an error of its own
                 named.update(parse_url(lookup.url).host for lookup in parse_reference(text).lookups)
-        if error.details.get("host") in named:
-            error.fix = (
-                "The project's skillwire.toml names it, and a project file may name only public addresses. If you "
-                f"trust the address, add it to sources in your own {user_file()}, or to SKILLWIRE_ALLOW."
-            )
+        fix, reason = error.diagnostics().fix, "The project's skillwire.toml names it"
+        if error.details.get("host") in named and not fix.startswith(reason):
+            fix = fix.replace("skillwire.toml", str(user_file()))
+            error.fix = f"{reason}, and a project file may name only public addresses. {fix}"
 
     def registry_url(self, url: str) -> str:
         """Return the URL of a registry, that of the settings for an empty one, and allow to connect to it."""

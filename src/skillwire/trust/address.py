@@ -168,6 +168,9 @@ _TYPED_ADDRESS: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE, 
 _LOCAL_HOST: Final = frozenset({AddressScope.LOOPBACK, AddressScope.PRIVATE})
 
 _ALLOW_FIX: Final = 'put allow = ["{0}"] in your own skillwire.toml, or set SKILLWIRE_ALLOW={0}.'
+_PORT_FIX: Final = (
+    "If you trust it, name {0} yourself, or add {0} to allow in your own skillwire.toml, or to SKILLWIRE_ALLOW."
+)
 _NAMING_FIX: Final = f"Naming it is not enough: if you trust it, {_ALLOW_FIX}"
 _FIXES: Final = {
     AddressScope.METADATA: _NAMING_FIX,
@@ -324,6 +327,9 @@ def _is_address(host: str) -> bool:
 def _refusal(
     url: Url, what: str, code: str = "ADDRESS_REFUSED", *, fix: str | None = None, **details: object
 ) -> TrustError:
+    has_other_port = code == "ADDRESS_REFUSED" and url.port != DEFAULT_PORTS[url.scheme]
+    if fix is None and (has_other_port or code == "PORT_REFUSED"):
+        fix = _PORT_FIX.format(url.origin)  # the host alone would leave the port refused
     return TrustError(code, what, place=SourceLocation(str(url)), fix=fix, details={"host": url.host, **details})
 
 

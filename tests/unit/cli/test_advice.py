@@ -37,7 +37,17 @@ def test_a_private_place_that_the_project_names_is_refused_with_the_reason(capsy
     assert run(words) == 4
     told = capsys.readouterr().err
     assert "fix: The project's skillwire.toml names it, and a project file may name only public addresses" in told
-    assert "SKILLWIRE_ALLOW" in told
+    assert re.search(r"name (http://\S+:1) yourself, or add \1 to allow in .*, or to SKILLWIRE_ALLOW\.", told)
+
+
+def test_the_fix_of_either_refusal_names_the_port(capsys, project, monkeypatch):
+    (project / "skillwire.toml").write_text('skills = ["127.0.0.1:1/notes"]\n')
+    for code, allow in (("ADDRESS_REFUSED", ""), ("PORT_REFUSED", "127.0.0.1")):
+        monkeypatch.setenv("SKILLWIRE_ALLOW", allow)
+        assert run(["add"]) == 4
+        told = capsys.readouterr().err
+        assert f"error[{code}]" in told
+        assert "add http://127.0.0.1:1 to allow in your own /" in told
 
 
 def test_a_folder_that_is_not_there_is_told_as_one(capsys, project):

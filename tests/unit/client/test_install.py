@@ -937,7 +937,8 @@ def test_a_private_source_of_the_project_is_one_warning_whatever_is_cached(tmp_p
     assert [skill.name for skill, _ in client.find("", [])] == ["one"]
     (finding,) = findings
     assert (finding.code, finding.level) == ("ADDRESS_REFUSED", "warning")
-    assert "add it to sources in your own" in finding.fix
+    assert finding.fix.count("The project's skillwire.toml names it") == 1
+    assert "add http://127.0.0.1:9 to allow in your own" in finding.fix
     assert not [request.url for request in site.publisher.requests if private in request.url]
 
 

@@ -143,6 +143,15 @@ def test_the_fix_for_a_typed_address_that_stays_closed_opens_it():
     AddressPolicy(allow=("192.0.2.2",)).naming(url).check_url(url)
 
 
+@pytest.mark.parametrize("allow", [(), ("127.0.0.1",)])
+def test_the_fix_names_the_origin_where_the_host_alone_leaves_the_port_refused(allow):
+    url = parse_url("https://127.0.0.1:8000/notes")
+    with pytest.raises(TrustError) as refused:
+        AddressPolicy(allow=allow).check_url(url)
+    assert "add https://127.0.0.1:8000 to allow" in refused.value.diagnostics().fix
+    AddressPolicy(allow=("https://127.0.0.1:8000",)).check_url(url)
+
+
 @pytest.mark.parametrize("host", ["169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"])
 def test_a_metadata_service_opens_through_allow_alone(host):
     assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"

@@ -247,17 +247,30 @@ class Call:
 
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
-        skill, request = self._skill, self._request
-        if request.target is None and not request.dry_run:
+        skill = self._skill
+        if self._request.target is None and not self._request.dry_run:
             _check_callable(skill)
+        if isinstance(self._request.inputs, str):  # standard input can be read once
+            self._request = self._request._replace(inputs=_read_object(self._request.inputs))
+        for is_last in (False, True):
+            try:
+                return self._make(parameters, media_type)
+            except ValidationError as error:
+                if not error.details.get("errors") or (self.stage == "calling" and error.may_be_accepted is not False):
+                    raise
+                present = _accepted_inputs(skill) if skill.rpc is None else (parameters, media_type)
+                if is_last or present[0] == parameters:
+                    raise _wrong_inputs(self._output, skill, present[0], error) from error
+                parameters, media_type = present  # the inputs are read by their types
+        return None
+
+    def _make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
+        skill, request = self._skill, self._request
+        self.stage = "checking"
         given = read_inputs(request.pairs, request.inputs, parameters)
         arguments = request.arguments.copy()
         try:
             prepared = skill.prepare(given, **arguments)
-        except ValidationError as error:
-            if not error.details.get("errors"):
-                raise
-            raise _wrong_inputs(self._output, skill, parameters, error) from error
         except TrustError as error:
             question = "Call it there, with your credential?"
             if error.code != "ENDPOINT_FOREIGN" or not confirm(question, about=error.message):

@@ -261,6 +261,7 @@ class Calls:
         try:
             checked = InputRules(descriptor.inputs).apply(inputs)
         except ValidationError as error:
+            error.may_be_accepted = False
             error.fix = f"skillwire show {reference_to(skill)} lists its inputs."
             error.in_python = f"client.show({reference_to(skill)!r}).descriptor().inputs"
             raise

@@ -1,4 +1,4 @@
-"""The flows of a client from a reference to installed files: resolve, plan, compare, inspect, apply.
+"""The flows of a client from a reference to installed files: resolve, describe, plan, compare, inspect, apply.
 
 The session opens the adapters that these flows use, and adds the flows that search and call.
 """
@@ -44,7 +44,7 @@ from skillwire.resolver.plan import (
     with_releases,
     without_young,
 )
-from skillwire.resolver.rank import check_digests
+from skillwire.resolver.rank import check_digests, describe
 from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to, sharing_below
 from skillwire.resolver.resolve import DependencySources
 from skillwire.resolver.resolve import resolve as resolve_reference
@@ -62,13 +62,17 @@ if TYPE_CHECKING:
     from skillwire.model.install import Lock, LockedSkill
     from skillwire.model.ref import Files, SkillRef
     from skillwire.ports import SkillsFolder
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.ladder import RungTrace
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.sources.git import GitSource
     from skillwire.resolver.which import Resolution
+    from skillwire.wire.exchange import TimeLimit
 
 T = TypeVar("T")
 _NAMED: Final = 24  # skills in a message
+#: Codes of what the index of one moment and the descriptor of another can cause.
+_MAY_BE_STALE: Final = frozenset({"DIGEST_CONFLICT", "INDEX_DIFFERS", "VERSION_NOT_FOUND"})
 
 
 class InstallFlows:
@@ -115,6 +119,51 @@ class InstallFlows:
             message = f"{text} means {len(found)} skills: {first_of([skill.name for skill in found], _NAMED)}"
             raise UsageError("REFERENCE", message.rstrip(": "), fix=f"Name one, such as {example}.")
         return found[0]
+
+    def describe(self, skill: SkillRef, reference: str = "") -> Flow[tuple[SkillRef, SkillDescriptor]]:
+        """Return a skill and its checked Skill Descriptor, both read anew where cached copies contradict each other.
+
+        The cache may have the index of one moment and the descriptor of another. ``reference`` is what the user typed.
+        """
+        try:
+            return skill, (yield from self._limit_lookup(describe(skill, self.context)))
+        except (NotFoundError, TrustError) as error:
+            if error.code not in _MAY_BE_STALE or self.context.refresh or self.context.offline:
+                raise
+        return (yield from self._describe_anew(skill, reference))
+
+    def _describe_anew(self, skill: SkillRef, reference: str) -> Flow[tuple[SkillRef, SkillDescriptor]]:
+        if skill.lan is None:  # else its index was not from the cache
+            text, both = reference or reference_to(skill), skill.shared is not None
+            skill = yield from self.resolve_one(text, refresh=True, both=both, is_typed=bool(reference))
+        return skill, (yield from self._limit_lookup(describe(skill, self.context._replace(refresh=True))))
+
+    def with_present_inputs(
+        self,
+        skill: SkillRef,
+        descriptor: SkillDescriptor | None,
+        attempt: Callable[[SkillRef, SkillDescriptor | None], Flow[T]],
+        reference: str,
+        limit: TimeLimit,
+    ) -> Flow[T]:
+        """Return what ``attempt`` returns; refused inputs are tried again where a descriptor read anew is another one.
+
+        The cache may have the descriptor of a version before, whose inputs are not those of the skill that runs.
+        """
+        try:
+            return (yield from attempt(skill, descriptor))
+        except ValidationError as error:
+            is_refused = error.code == "VALIDATION_ERROR" and error.may_be_accepted is False
+            if not is_refused or descriptor is None or self.context.refresh or self.context.offline:
+                raise
+            refusal = error
+        try:
+            skill, present = yield from limit_time(self._describe_anew(skill, reference), limit.left())
+        except SkillwireError:
+            raise refusal from None
+        if present == descriptor:
+            raise refusal
+        return (yield from attempt(skill, present))
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
         """Return the skills that a reference names, and how they were found; errors are part of the answer."""

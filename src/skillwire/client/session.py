@@ -21,13 +21,13 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.client.installing import InstallFlows
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError, did_you_mean
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError, did_you_mean
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung, RungTrace
 from skillwire.resolver.plan import InstallPolicy
-from skillwire.resolver.rank import conflicting_digests, describe, rank
+from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, seconds_of_age
@@ -69,7 +69,6 @@ def _upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
 
 
 #: Codes of a local network without an answer, which is no fault of a search.
-_MAY_BE_STALE: Final = frozenset({"DIGEST_CONFLICT", "VERSION_NOT_FOUND"})
 _SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 
 
@@ -238,21 +237,6 @@ class ClientSession(InstallFlows):
 
         return DhtAgent(settings, is_client=True)
 
-    def describe(self, skill: SkillRef, reference: str = "") -> Flow[tuple[SkillRef, SkillDescriptor]]:
-        """Return a skill and its checked Skill Descriptor, both read anew where cached copies contradict each other.
-
-        The cache may have the index of one moment and the descriptor of another. ``reference`` is what the user typed.
-        """
-        try:
-            return skill, (yield from self._limit_lookup(describe(skill, self.context)))
-        except (NotFoundError, TrustError) as error:
-            if error.code not in _MAY_BE_STALE or self.context.refresh or self.context.offline:
-                raise
-        if skill.lan is None:  # else its index was not from the cache
-            text, both = reference or reference_to(skill), skill.shared is not None
-            skill = yield from self.resolve_one(text, refresh=True, both=both, is_typed=bool(reference))
-        return skill, (yield from self._limit_lookup(describe(skill, self.context._replace(refresh=True))))
-
     def prepare_call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
     ) -> Flow[PreparedCall]:
@@ -260,6 +244,11 @@ class ClientSession(InstallFlows):
         if descriptor is None:
             return self.endpoint_calls.prepare(skill, inputs, options)
         return self.calls.prepare(skill, descriptor, inputs, **options)
+
+    def _check_call(
+        self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
+    ) -> Flow[tuple[SkillRef, SkillDescriptor | None, PreparedCall]]:
+        return skill, descriptor, (yield from self.prepare_call(skill, descriptor, inputs, options))
 
     def call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
@@ -293,7 +282,11 @@ class ClientSession(InstallFlows):
             ref, descriptor = yield from limit_time(self.describe(ref, reference), limit.left())
         if is_followed and descriptor is None:
             options = {**options, "wait": True}
-        return (yield from self.call(ref, descriptor, inputs, {**options, "timeout": limit.left()}))
+
+        def call(skill: SkillRef, found: SkillDescriptor | None) -> Flow[RemoteExecution]:
+            return self.call(skill, found, inputs, {**options, "timeout": limit.left()})
+
+        return (yield from self.with_present_inputs(ref, descriptor, call, reference, limit))
 
     def call_capability(
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
@@ -309,10 +302,12 @@ class ClientSession(InstallFlows):
                 ref = yield from limit_time(
                     self.lan.read(one, use_unverified=use_unverified), providers.lookup_seconds()
                 )
-                ref, descriptor = yield from limit_time(self.describe(ref), providers.lookup_seconds())
+                ref, described = yield from limit_time(self.describe(ref), providers.lookup_seconds())
                 options = {**options, "timeout": providers.limit.left()}
                 stage = "checking"
-                prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
+                check = partial(self._check_call, inputs=inputs, options=options)
+                flow = self.with_present_inputs(ref, described, check, "", providers.limit)
+                ref, descriptor, prepared = yield from flow
                 is_safe = prepared.method == "GET"
                 stage = "calling"
                 execution = yield from self.call(ref, descriptor, inputs, options)

@@ -95,10 +95,14 @@ class SkillFlows(Generic[RunnerT]):
 
     def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
         flow = self._session.describe(self._ref, self._reference)
-        ref, self._descriptor = yield from limit_time(flow, self._timeout)
+        ref, descriptor = yield from limit_time(flow, self._timeout)
+        self._take(ref, descriptor)
+        return descriptor
+
+    def _take(self, ref: SkillRef, descriptor: SkillDescriptor | None) -> None:
         if ref != self._ref:
             self._ref, self._files = ref, None
-        return self._descriptor
+        self._descriptor = descriptor
 
     def _known_descriptor(self) -> Flow[SkillDescriptor | None]:
         if self._descriptor is None and self._ref.rpc is None:
@@ -106,14 +110,27 @@ class SkillFlows(Generic[RunnerT]):
         return self._descriptor
 
     def _prepare(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[PreparedCall]:
+        limit = TimeLimit(options.get("timeout"))
+
+        def prepare(ref: SkillRef, descriptor: SkillDescriptor | None) -> Flow[PreparedCall]:
+            self._take(ref, descriptor)
+            return self._session.prepare_call(ref, descriptor, inputs, options)
+
         descriptor = yield from self._known_descriptor()
-        return (yield from self._session.prepare_call(self._ref, descriptor, inputs, options))
+        flow = self._session.with_present_inputs(self._ref, descriptor, prepare, self._reference, limit)
+        return (yield from flow)
 
     def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
         limit = TimeLimit(options.get("timeout"))
+
+        def call(ref: SkillRef, descriptor: SkillDescriptor | None) -> Flow[RemoteExecution]:
+            self._take(ref, descriptor)
+            options["timeout"] = limit.left()
+            return self._session.call(ref, descriptor, inputs, options)
+
         descriptor = yield from self._known_descriptor()
-        options["timeout"] = limit.left()
-        return (yield from self._session.call(self._ref, descriptor, inputs, options))
+        flow = self._session.with_present_inputs(self._ref, descriptor, call, self._reference, limit)
+        return (yield from flow)
 
     def _fetch_files(self) -> Flow[Files]:
         if self._files is None:

@@ -452,3 +452,29 @@ def test_the_output_is_all_that_standard_output_holds(call):
     code, out, errors = call("call", "PROVIDER/forecast", "city=Bern", "days=5")
     assert (code, errors) == (0, "")
     assert json.loads(out) == {"city": "Bern", "high": 31, "days": 5}
+
+
+@pytest.mark.parametrize("is_refused_there", [False, True])
+def test_inputs_changed_since_the_descriptor_was_kept_are_read_as_the_present_one_says(
+    servers, capsys, is_refused_there
+):
+    def publish(*inputs):
+        servers.serve(FIRST, answer({"high": 31}))
+        url = f"http://{FIRST.endpoint}/forecast.json"
+        document = {**DESCRIPTOR, "endpoint": {"url": f"http://{FIRST.endpoint}/call", "method": "POST"}}
+        servers.answer(url, json.dumps({**document, "inputs": inputs}).encode(), cache_control="max-age=60")
+
+    days = {"name": "days", "type": "integer", "description": "How far.", "required": True}
+    publish(*CITY)
+    assert run(["call", f"http://{FIRST.endpoint}/forecast", "city=Bern"]) == 0
+    publish(days)
+    capsys.readouterr()
+    if is_refused_there:
+        servers.reply("POST", f"http://{FIRST.endpoint}/call", answer({"error": {"code": "VALIDATION_ERROR"}}, 422))
+        assert run(["call", f"http://{FIRST.endpoint}/forecast", "city=Bern"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("inputs\n  days  integer  required")
+        assert "error[INPUTS]: city is no input of this skill; days is required" in said
+    else:
+        assert run(["call", f"http://{FIRST.endpoint}/forecast", "days=3"]) == 0
+        assert servers.bodies[-1] == {"days": 3}

@@ -96,7 +96,8 @@ class Place:
         self.pauses.append(seconds)
         self.seconds += seconds
 
-    def describe(self, **fields):
+    def describe(self, *, cache_control="", **fields):
+        headers = {"cache_control": cache_control} if cache_control else {}
         endpoint = {
             "url": f"{API}/call",
             "method": "POST",
@@ -106,8 +107,8 @@ class Place:
         }
         index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [ENTRY]}
         document = {**DESCRIPTOR, "endpoint": endpoint, "inputs": INPUTS, **fields}
-        self.publisher.answer(f"{ORIGIN}/.well-known/skill-sharing", json.dumps(index).encode())
-        self.publisher.answer(ENTRY["descriptor_url"], json.dumps(document).encode())
+        self.publisher.answer(f"{ORIGIN}/.well-known/skill-sharing", json.dumps(index).encode(), **headers)
+        self.publisher.answer(ENTRY["descriptor_url"], json.dumps(document).encode(), **headers)
 
     def takes(self, *fields, status=204):
         """Say to OPTIONS which fields may be sent."""
@@ -246,6 +247,43 @@ class TestSending:
         assert error.code == "VALIDATION_ERROR"
         assert [row["path"] for row in error.details["errors"]] == ["/inputs/citty", "/inputs/days", "/inputs/city"]
         assert not place.sent("POST")
+
+    @pytest.mark.parametrize("way", ["reference", "skill"])
+    def test_inputs_that_a_kept_descriptor_refuses_are_checked_by_a_new_one(self, place, way):
+        place.describe(cache_control="max-age=60")
+        skill = place.client.show(NAME)
+        skill.descriptor()
+        place.describe(inputs=[{**INPUTS[0], "name": "place"}])
+        place.post(DONE)
+        call = skill.call if way == "skill" else lambda inputs: place.call(inputs=inputs)
+        assert call({"place": "Bern"}).output == {"high": 31}
+        assert [body["inputs"] for body in place.bodies] == [{"place": "Bern"}]
+
+    @pytest.mark.parametrize("way", ["reference", "skill"])
+    def test_what_the_provider_refuses_is_checked_by_a_new_descriptor(self, place, way):
+        place.describe(cache_control="max-age=60")
+        skill = place.client.show(NAME)
+        skill.descriptor()
+        place.describe(inputs=[{**INPUTS[0], "name": "place"}])
+        place.post(refused(422, "VALIDATION_ERROR"))
+        call = skill.call if way == "skill" else lambda inputs: place.call(inputs=inputs)
+        error = failing(call, {"city": "Bern"})
+        assert [row["path"] for row in error.details["errors"]] == ["/inputs/city", "/inputs/place"]
+        assert len(place.sent("POST")) == 1
+
+    def test_a_refusal_by_an_unchanged_descriptor_is_the_providers(self, place):
+        place.post(refused(422, "VALIDATION_ERROR", "No such city."))
+        assert "No such city." in failing(place.call).message
+        assert len(place.sent("POST")) == 1
+
+    def test_a_malformed_answer_is_no_refusal_and_is_not_sent_again(self, place):
+        place.describe(cache_control="max-age=60")
+        place.client.show(NAME).descriptor()
+        place.describe(description="It is another one.")
+        place.post(told("accepted", 202))
+        place.status(told("accepted", timestamps={}))
+        assert failing(place.call).code == "VALIDATION_ERROR"
+        assert len(place.sent("POST")) == 1
 
     @pytest.mark.parametrize(
         ("fields", "code"),

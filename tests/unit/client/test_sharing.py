@@ -339,6 +339,15 @@ class TestDescriptor:
         assert place.client.show("skills.example.com/forecast").descriptor().version == "2.2.0"
         assert place.codes == ["INDEX_DIFFERS", "INDEX_DIFFERS"]
 
+    def test_a_kept_copy_that_differs_is_read_anew_and_is_no_fault_of_the_provider(self, place):
+        place.share(ENTRY)
+        place.publisher.answer(ENTRY["descriptor_url"], json.dumps(DESCRIPTOR).encode(), cache_control="max-age=60")
+        place.client.show("skills.example.com/forecast").descriptor()
+        place.share(ENTRY | {"version": "2.2.0"})
+        place.describe(version="2.2.0")
+        assert place.client.show("skills.example.com/forecast").descriptor().version == "2.2.0"
+        assert not place.codes
+
     @pytest.mark.parametrize(
         ("fields", "code"),
         [

@@ -2,8 +2,9 @@
 
 A callable skill becomes a tool: its inputs as JSON Schema, and a call that returns its output as text. Skills that are
 instructions share the tool ``read_skill``, whose description lists them: an agent loads one when a task needs it. What
-is listed, read and called is what the client's credentials allow. Calls run in threads, so a framework may use any
-event loop. A failure becomes text for the agent: code, message and fix.
+is listed, read and called is what the client's credentials allow: Skill Sharing lists restricted skills for all callers
+(SSP §7.3), so one is left out where the client has no credential. Calls run in threads, so a framework may use
+any event loop. A failure becomes text for the agent: code, message and fix.
 
 Trust: an agent follows descriptions and instructions of the origin; escaped hidden characters cannot hide any of them.
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -21,8 +24,17 @@ from skillwire import limits
 from skillwire.client.endpoint_calls import parameters_of
 from skillwire.client.skill import RemoteSkill
 from skillwire.client.sync import Client
-from skillwire.errors import NotFoundError, SkillwireError, UsageError, ValidationError, did_you_mean, first_of
-from skillwire.model.skill import SKILL_MD, is_callable
+from skillwire.errors import (
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    UsageError,
+    ValidationError,
+    did_you_mean,
+    first_of,
+)
+from skillwire.model.skill import SKILL_MD, Finding, is_callable
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.validation import inputs_schema
 from skillwire.resolver.context import as_finding
 from skillwire.trust.guarded_json import load_json
@@ -33,6 +45,7 @@ Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
 READ_SKILL: Final = "read_skill"
 _MOST: Final = 128  # tools that the APIs of models take in one request
 _SHOWN: Final = 5
+_NO_TOOL: Final = re.compile(r"[^A-Za-z0-9_-]")  # what the APIs of models refuse in the name of a tool
 
 
 class SkillTool(NamedTuple):
@@ -80,13 +93,15 @@ def tools(
         fix = "Give a skillwire.Client: the tools call it in threads, and an agent awaits them."  # type: ignore[unreachable]  # untyped callers
         raise UsageError("USAGE", f"client= is of the type {type(client).__name__}", fix=fix)
     try:
-        skills = {skill.name: skill for skill, _ in client.find("", origin)}
+        skills = _by_tool_name([skill for skill, _ in client.find("", origin)])
+        ids = {skill.name: name for name, skill in skills.items()}
+        names = [name if name in skills else ids.get(name, name) for name in names]
         if missing := [name for name in names if name not in skills]:
             message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
             offered = f"Give names= that it offers: {first_of(sorted(skills), _SHOWN)}."
             fix = did_you_mean(missing[0], skills) or offered
             raise NotFoundError("SKILL_NOT_FOUND", message, fix=fix, in_python="")
-        chosen = [skills[name] for name in sorted(names or skills)]
+        chosen = {name: skills[name] for name in sorted(names or skills)}
         if len(chosen) > _MOST:
             message = f"{origin} offers {len(chosen)} skills, and an agent takes at most {_MOST} tools"
             raise UsageError("USAGE", message, fix='Name those that it needs: names=["csv-profile"].')
@@ -96,28 +111,49 @@ def tools(
         raise
 
 
-def _tools_of(skills: list[RemoteSkill], client: Client, timeout: float | None, *, is_strict: bool) -> list[SkillTool]:
+def _by_tool_name(skills: list[RemoteSkill]) -> dict[str, RemoteSkill]:
+    """Return skills by the last part of their ids, or by the whole id where others share that, as a tool is named."""
+    short = {skill.name: _NO_TOOL.sub("_", skill.name.rpartition("/")[2]) for skill in skills}
+    times = Counter([*short.values(), READ_SKILL])
+    return {
+        short[skill.name] if times[short[skill.name]] == 1 else _NO_TOOL.sub("_", skill.name): skill for skill in skills
+    }
+
+
+def _tools_of(
+    skills: Mapping[str, RemoteSkill], client: Client, timeout: float | None, *, is_strict: bool
+) -> list[SkillTool]:
     """Return a tool for each callable skill, and one for all instructions; report skills that the client cannot use."""
     found: list[SkillTool] = []
     instructions: dict[str, RemoteSkill] = {}
-    for skill in skills:
+    for name, skill in skills.items():
         kind = (skill.rpc.kind or "action") if skill.rpc else None
-        if not is_callable(kind, skill.shared and skill.shared.capability_type):
-            instructions[skill.name] = skill
-            continue
+        is_open, url, schema = skill.shared is None or skill.shared.access == "public", skill.url, None
         try:
-            if skill.rpc:
+            if skill.rpc and is_callable(kind, None):
                 schema = inputs_schema(parameters_of(skill.described().manifest, skill.rpc.endpoint) or [])
-            else:
-                schema = inputs_schema(skill.descriptor().inputs)
+            elif is_callable(kind, skill.shared and skill.shared.capability_type):
+                descriptor = skill.descriptor()
+                schema = inputs_schema(descriptor.inputs)
+                is_open = is_open and descriptor.access == "public" and descriptor.auth.type == "none"
+                url = descriptor.endpoint.url
         except SkillwireError as error:
             if is_strict:
                 raise
             client._session.context.report(as_finding(error))  # noqa: SLF001  # the session of this package
             continue
-        found.append(SkillTool(skill.name, skill.description, schema, partial(_call, skill, timeout)))
+        if not (is_open or is_strict or client._session.access.find_credential(parse_url(url))):  # noqa: SLF001  # same
+            message, fix = (
+                f"{name} is not public, and is left out",
+                f'client.set_token("{parse_url(url).origin}", "TOKEN")',
+            )
+            client._session.context.report(Finding("AUTH_REQUIRED", "note", message, SourceLocation(url), fix))  # noqa: SLF001  # same
+        elif schema is None:
+            instructions[name] = skill
+        else:
+            found.append(SkillTool(name, skill.description, schema, partial(_call, skill, timeout)))
     if instructions:
-        lines = [f"- {skill.name}: {skill.description}" for skill in instructions.values()]
+        lines = [f"- {name}: {skill.description}" for name, skill in instructions.items()]
         text = "Read the instructions of a skill before a task that it is for, or one of its files.\n" + "\n".join(
             lines
         )

@@ -5,10 +5,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.client.test_sharing import LISTED, Place
+from tests.unit.client.test_sharing import LISTED, ORIGIN, Place
+from tests.unit.protocols.sharing_samples import ENTRY
 
 import skillwire
 from skillwire.errors import SkillwireError
+
+KEYED = f"{ORIGIN}/skills/keyed.json"
 
 
 @pytest.fixture
@@ -63,3 +66,32 @@ def test_the_agent_is_told_arguments_too(place):
     assert "--" not in told
     unknown = asyncio.run(tool.on_invoke_tool(None, '{"name": "zebra"}'))
     assert unknown == "SKILL_NOT_FOUND: there is no skill zebra\nUse a listed name."
+
+
+def test_skills_that_the_credentials_may_not_use_are_left_out_and_reported(place):
+    place.list("advice")
+    secret, keyed = ENTRY | {"access": "restricted"}, ENTRY | {"id": "example-corp/keyed", "descriptor_url": KEYED}
+    guide = ENTRY | {"id": "example-corp/guide", "capability_type": "knowledge", "access": "restricted"}
+    place.share(secret, keyed, guide)
+    place.describe(access="restricted")
+    place.describe(KEYED, id="example-corp/keyed", auth={"type": "api_key"})
+    [tool] = skillwire.tools(ORIGIN, "openai-agents", client=place.client)
+    assert tool.params_json_schema["properties"]["name"]["enum"] == ["advice"]
+    left_out = [(one.code, one.message.partition(" ")[0]) for one in place.findings if one.level == "note"]
+    assert left_out == [("AUTH_REQUIRED", name) for name in ("forecast", "guide", "keyed")]
+
+    with_key = place.open(place.client.root, tokens={ORIGIN: "TOKEN", "https://example.com": "TOKEN"})
+    found = skillwire.tools(ORIGIN, "openai-agents", client=with_key)
+    assert [tool.name for tool in found] == ["forecast", "keyed", "read_skill"]
+    assert found[-1].params_json_schema["properties"]["name"]["enum"] == ["advice", "guide"]
+
+
+def test_no_tool_has_a_name_that_apis_of_models_refuse(place):
+    ids = ["a.example/forecast", "b/forecast", "b/read_skill", "b/v1.5"]
+    place.share(*(ENTRY | {"id": one, "descriptor_url": f"{ORIGIN}/{one}.json"} for one in ids))
+    for one in ids:
+        place.describe(f"{ORIGIN}/{one}.json", id=one)
+    found = skillwire.tools(ORIGIN, "openai-agents", client=place.client)
+    assert sorted(tool.name for tool in found) == ["a_example_forecast", "b_forecast", "b_read_skill", "v1_5"]
+    [tool] = skillwire.tools(ORIGIN, "openai-agents", names=["b/forecast"], client=place.client)
+    assert tool.name == "b_forecast"

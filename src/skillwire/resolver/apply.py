@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
 #: An inspected plan keeps as many bytes of files that an artifact in the cache has too.
 _KEPT_BYTES: Final = 8 * limits.MIB
+#: A version does not change: its origin or the lock may have been tampered with, and a new lock would hide that.
+_SAME_VERSION_FIX: Final = (
+    "Find out which side changed: if it is the origin, report it to the publisher; if it is skills.lock, restore it "
+    "from version control. Only then install without --frozen to change the lock."
+)
 
 
 def inspect_plan(
@@ -277,7 +282,14 @@ class _StagedSkills:
                     inspect_files(planned.skill, files, self._context.report)
                 if planned.locked is not None and hash_files(files) != planned.locked.files:
                     place = SourceLocation(planned.skill.url)
-                    raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
+                    is_same = planned.skill.version == planned.locked.version
+                    raise TrustError(
+                        "LOCK_MISMATCH",
+                        f"{name}: the files are not those of the lock",
+                        place=place,
+                        fix=_SAME_VERSION_FIX if is_same else None,
+                        in_python="" if is_same else None,
+                    )
                 self._change.stage(name, files, planned.location)
                 before = self._lock.skills.get(name)
                 self._installed.append(_locked(_with_digest(planned, content), files, before, self._context))

@@ -789,6 +789,21 @@ class TestLater:
         with failing(TrustError, "DIGEST_MISMATCH"):
             two.apply(plan, overwrite=True)
 
+    @pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
+    def test_frozen_asks_which_side_changed_before_the_lock_does(self, client, version):
+        source = client.root / "source/one"
+        source.mkdir(parents=True)
+        text = "---\nname: one\ndescription: Does one. Use when one is asked for.\nmetadata:\n  version: {}\n---\n{}\n"
+        (source / "SKILL.md").write_text(text.format("1.0.0", "Do it."))
+        client.add(str(source))
+        (source / "SKILL.md").write_text(text.format(version, "Do something else."))
+        (client.root / ".agents/skills/one/SKILL.md").unlink()
+        with pytest.raises(TrustError) as caught:
+            client.apply(client.plan_locked("one"), overwrite=True)
+        fix = caught.value.diagnostics().fix
+        assert caught.value.code == "LOCK_MISMATCH"
+        assert fix.startswith("Find out which side changed: " if version == "1.0.0" else "Install without --frozen")
+
     def test_a_lock_alone_is_no_consent(self, two, site, tmp_path, monkeypatch):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "other user"))
         fresh = site.open(two.root)

@@ -35,6 +35,7 @@ from skillwire.resolver.plan import (
     check_release,
     compare_with_origins,
     conflicting,
+    is_installed,
     meets_min_age,
     plan_install,
     plan_locked,
@@ -328,17 +329,18 @@ class InstallFlows:
                 (latest,) = yield from resolve_reference(reference, context)
                 latest = yield from self._with_min_age(latest, locked, to)
                 check_release(latest, locked, to)
-                rows.append(UpdateComparison(locked, "changed", latest, wanted=to))
+                is_same = is_installed(latest, locked)
+                rows.append(UpdateComparison(locked, "current" if is_same else "changed", latest, wanted=to))
         else:
             rows = yield from compare_with_origins(skills, context)
             rows = yield from without_young(rows, context)
         return [row._replace(required_by=conflicting(lock, row)) for row in rows]
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
-        """Plan to install the changed skills in their present places."""
+        """Plan to install the changed skills in their present places, and to lock the version or range asked for."""
         changed = []
         for locked, state, latest, _, others, _, to in comparisons:
-            if latest is not None and state in {"changed", "unverifiable"}:
+            if latest is not None and (to or state in {"changed", "unverifiable"}):
                 row = PlannedSkill(latest, locked.placement, locked.agents, wanted=to)
                 changed.append(
                     (row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index and not to else [])])

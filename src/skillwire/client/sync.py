@@ -265,7 +265,8 @@ class Client(ClientBase[SyncRunner]):
     def compare(self, *names: str, to: str = "") -> list[UpdateComparison]:
         """Compare installed skills, these or all, with their origins, or with a version or range ``to``.
 
-        An origin that cannot be read gives its skills the state ``unreachable``, and raises nothing.
+        An origin that cannot be read gives its skills the state ``unreachable``, and raises nothing. An update locks
+        ``to`` also where the installed version is in it, and is ``current``.
         """
         return self._runner.run(self._session.compare(names, to))
 

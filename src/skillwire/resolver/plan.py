@@ -140,14 +140,18 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
     if locked.origin != skill.origin:
         return planned._replace(state="conflict", reason=f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
-    is_current = locked.digest is not None and locked.digest == skill.digest
-    if skill.git is not None and locked.git is not None:
-        is_current = skill.git.tree == locked.git.tree
-    if skill.files is not None:
-        is_current = hash_files(skill.files) == locked.files
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
-    is_current = is_current and planned.wanted in {"", locked.wanted}
+    is_current = is_installed(skill, locked) and planned.wanted in {"", locked.wanted}
     return planned._replace(state="unchanged" if whole and is_current else "update")
+
+
+def is_installed(skill: SkillRef, locked: LockedSkill) -> bool:
+    """Whether the lock has the content of ``skill``."""
+    if skill.files is not None:
+        return hash_files(skill.files) == locked.files
+    if skill.git is not None and locked.git is not None:
+        return skill.git.tree == locked.git.tree
+    return locked.digest is not None and locked.digest == skill.digest
 
 
 def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> None:

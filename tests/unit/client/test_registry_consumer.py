@@ -138,6 +138,7 @@ class TestTo:
     async def test_the_present_version_becomes_the_wanted_one(self, consumer):
         await consumer.client.add(f"{PLACE}/notes")
         rows = await consumer.client.compare("notes", to="1.3.0")
+        assert [row.state for row in rows] == ["current"]
         await consumer.client.apply(await consumer.client.plan_update(rows), consent=True)
         await consumer.publish("notes", "1.4.0")
         assert await consumer.client.outdated() == []

@@ -307,8 +307,11 @@ class InstallFlows:
         skills = select(lock, names)
         return (yield from plan_locked(skills, folder=self.folder, policy=self.policy, origins=self.context.origins))
 
-    def compare(self, names: Sequence[str], to: str = "") -> Flow[list[UpdateComparison]]:
-        """Compare installed skills, these or all, with their origins as they are now, or with a version ``to``."""
+    def compare(self, names: Sequence[str], to: str = "", *, is_shown: bool = False) -> Flow[list[UpdateComparison]]:
+        """Compare installed skills, these or all, with their origins as they are now, or with a version ``to``.
+
+        One that is only shown may be yanked if ``to`` names it exactly.
+        """
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
 
@@ -328,7 +331,8 @@ class InstallFlows:
                 reference = Reference(locked.name, (Lookup(url, name or None, source=source, version=to),), version=to)
                 (latest,) = yield from resolve_reference(reference, context)
                 latest = yield from self._with_min_age(latest, locked, to)
-                check_release(latest, locked, to)
+                is_exact = is_shown and is_version(to)
+                check_release(latest, locked, str(latest.digest) if is_exact else to)
                 is_same = is_installed(latest, locked)
                 rows.append(UpdateComparison(locked, "current" if is_same else "changed", latest, wanted=to))
         else:
@@ -404,7 +408,7 @@ class InstallFlows:
         lock = yield from work(self.folder.read_lock)
         locked, old = lock.skills.get(text), None
         if locked is not None:
-            (row,) = yield from self.compare([text], version)
+            (row,) = yield from self.compare([text], version, is_shown=True)
             if row.latest is None:
                 raise row.error or NotFoundError("SKILL_NOT_FOUND", f"{locked.origin} does not list {text} any more")
             new = row.latest

@@ -360,6 +360,15 @@ class TestUpdates:
         assert [change.path for change in review.changes()] == ["SKILL.md"]
         assert await consumer.versions() == {"notes": "1.2.0"}
 
+    @pytest.mark.parametrize("reference", ["notes", f"{PLACE}/notes@1.2.0"])
+    async def test_a_yanked_version_that_is_named_exactly_is_compared_and_not_installed(self, consumer, reference):
+        await consumer.client.add(f"{PLACE}/notes@1.2.0")
+        await consumer.state("notes/1.3.0", "yanked", reason="loses data")
+        review = await consumer.client.diff(reference, "1.3.0")
+        assert (review.old_version, review.version) == ("1.2.0", "1.3.0")
+        with pytest.raises(TrustError, match="loses data"):
+            await consumer.client.compare("notes", to="1.3.0")
+
 
 class TestRequirements:
     async def test_what_a_skill_requires_is_installed_with_it_and_locked(self, consumer):

@@ -63,5 +63,6 @@ def upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
     if process.returncode < 0:
         raise StorageError("GIT_PROGRAM", f"git takes longer than {in_seconds(limits.GIT_SECONDS)}", place=place)
     if process.returncode and b"ERR " not in answer[:8]:
-        raise NotFoundError("GIT_REPOSITORY", "git cannot read the repository", place=place)
+        fix = "Check the path; in a file: address // ends the repository, as in file:///srv/skills//release-notes."
+        raise NotFoundError("GIT_REPOSITORY", "git cannot read the repository", place=place, fix=fix)
     return answer

@@ -11,7 +11,7 @@ from tests.support.command import run_command
 from tests.support.git_server import GitServer, Repository
 
 from skillwire import Client
-from skillwire.errors import SkillwireError
+from skillwire.errors import NotFoundError, SkillwireError
 from skillwire.resolver.sources import git as git_source
 
 VERSIONED = "---\nname: a\ndescription: A.\nmetadata:\n  version: 0.1.0\n---\n{}\n"
@@ -295,6 +295,12 @@ class TestServers:
     def test_a_refusal_is_explained(self, client, server, status, code):
         server.answers["/r/.git/info/refs"] = server.answers["/r/.git/git-upload-pack"] = (status, b"")
         assert code_of(lambda: client.add(f"{server.url}/r/.git/a", consent=True)) == code
+
+    def test_the_fix_says_where_the_path_of_a_repository_ends(self, client, repository):
+        with pytest.raises(NotFoundError) as caught:
+            client.add(f"file://{repository.folder}/a", consent=True)
+        assert caught.value.code == "GIT_REPOSITORY"
+        assert "// ends the repository" in str(caught.value.fix)
 
     def test_a_site_that_is_no_repository_is_named_so(self, client, server):
         page = (200, b"<html>", "text/html")

@@ -419,6 +419,7 @@ def test_site_with_a_base_url_speaks_skill_sharing_too(tmp_path):
 
 def test_the_pages_of_a_site_link_to_one_another_also_below_a_path(skills, tmp_path):
     action = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n[inputs.city]\nrequired = true\n'
+    action += '[inputs.unit]\ndefault = "C"\ndescription = "The unit"\n'
     write_skill(skills, "forecast", {"skill.toml": action, "main.py": "def main(args): ...\n"})
     site = tmp_path / "site"
     build(skills, "-o", site, home=tmp_path / "home")
@@ -438,6 +439,7 @@ def test_the_pages_of_a_site_link_to_one_another_also_below_a_path(skills, tmp_p
     assert "This site is static, so calls are not possible here." in call
     assert "<code>skillwire serve FOLDER</code>" in call
     assert "<form" not in call
+    assert "The unit. Default: &#34;C&#34;." in call
     assert "skillwire call" not in call
     assert "https://example.com/a/.well-known" not in call
     build(skills, "-o", site, "--base-url", "https://example.com/a", home=tmp_path / "home")

@@ -103,7 +103,7 @@ class CallPages:
             shown, status = begun, HTTPStatus.UNPROCESSABLE_ENTITY
         elif called is not None:
             execution = await self._execution(request.parameter("execution"), skill, principal)
-            inputs: Any = example_inputs(descriptor.inputs)
+            inputs: Any = example_inputs(one for one in descriptor.inputs if not one.has_default)
             if execution is not None:
                 inputs = load_json(execution.inputs, max_bytes=len(execution.inputs))
                 shown = await self._with_run(shown, execution, request.frame)

@@ -1,7 +1,8 @@
 """A call of a skill on its page: the form of its inputs, and the call as commands and programs to copy.
 
 Both start from the example: each input has the first of the ``examples`` in its schema (``example`` in ``skill.toml``),
-and a required one without an example or a default gets a value of its type, so each snippet is complete.
+and a required one without an example or a default gets a value of its type, so each snippet is complete. The form has
+the default of an input in place of its example.
 
 Trust: the names and values of a skill become part of what people paste, so each is quoted for its language, and
 characters that a terminal or a reader would obey are escaped.
@@ -29,9 +30,12 @@ from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefini
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.web.address import short_address
+from skillwire.web.environment import shorten
+from skillwire.web.forms import as_sentence
 
 _WIDTH: Final = 72
 _INPUTS: Final = "/inputs"
+_DEFAULT: Final = 200  # characters of a default in a text
 
 
 class Snippet(NamedTuple):
@@ -139,12 +143,20 @@ def _json_text(value: object, indent: int | None = None) -> str:
     return text if is_safe else json.dumps(value, indent=indent)
 
 
+def about_input(parameter: ParameterDefinition) -> str:
+    """Return the description of an input with its default."""
+    if not parameter.has_default:
+        return parameter.description
+    default = shorten(_json_text(parameter.default), _DEFAULT)
+    return f"{as_sentence(parameter.description)} Default: {default}.".lstrip()
+
+
 def form_of_inputs(parameters: Iterable[ParameterDefinition]) -> tuple[Field, ...]:
     """Return the fields of a form for these inputs."""
     properties, required = {}, []
     for one in parameters:
         default = {"default": one.default} if one.has_default else {}
-        properties[one.name] = {"description": one.description, **default, **input_schema(one)}
+        properties[one.name] = {"description": about_input(one), **default, **input_schema(one)}
         required += [one.name] if one.required and not default else []
     return form_of({"type": "object", "properties": properties, "required": required}) if properties else ()
 

@@ -25,6 +25,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "lines": "One on each line.",
 }
 _MODES: Final[Mapping[str, str]] = {"integer": "numeric", "number": "decimal", "email": "email", "url": "url"}
+_ENDS: Final = ".!?…:。！？"  # noqa: RUF001  # Chinese ones too
 _YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
@@ -47,6 +48,7 @@ def form_input(
     choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
     error = next((str(error["message"]) for error in errors if _is_at(field, str(error["path"]))), "")
     is_picked = field.kind == "date" and not choices and not error  # a picker would not show a wrong text
+    hint = "" if choices or is_picked else _HINTS.get(field.kind, "")
     continues_label = error.startswith(("is ", "must "))  # the label of the field is the subject of the sentence
     return {
         "field": field,
@@ -57,12 +59,18 @@ def form_input(
         "value": value,
         "chosen": frozenset(value.splitlines()) if field.kind == "lines" else frozenset({value}),
         "type": "date" if is_picked else "text",
-        "hint": "" if choices or is_picked else _HINTS.get(field.kind, ""),
+        "about": f"{as_sentence(field.description)} {hint}".strip() if hint else field.description,
         "mode": _MODES.get(field.kind, "text"),
         "error": error,
         "wrong": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",
         "summary": f" {error}." if continues_label else f": {error}.",
     }
+
+
+def as_sentence(text: str) -> str:
+    """Return ``text`` with a full stop, unless it is empty or has an end of its own."""
+    line = text.rstrip()
+    return f"{line}." if line and line[-1] not in _ENDS else line
 
 
 def _is_at(field: Field, path: str) -> bool:

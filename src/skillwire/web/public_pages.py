@@ -30,6 +30,7 @@ from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
+from skillwire.web.call_form import about_input
 from skillwire.web.environment import render, shorten
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, render_markdown
 
@@ -360,7 +361,7 @@ def skill_values(
         "total": sum(file.size for file in skill.files),
         "call": shown,
         "snippets": snippets,
-        "inputs": inputs,
+        "inputs": [(one, about_input(one)) for one in inputs],
         "findings": len(skill.findings),
         "groups": _groups(skill),
     }

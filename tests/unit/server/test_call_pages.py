@@ -72,6 +72,25 @@ async def test_the_form_begins_with_the_example_and_shows_what_came_of_a_call(br
     assert cancelled.fields["location"].startswith("/login")
 
 
+async def test_the_form_has_the_default_of_an_input_and_says_it(serving, tmp_path):
+    tables = """
+    [inputs.currency]
+    default = "EUR"
+    example = "CHF"
+    description = "The currency"
+    [inputs.lines]
+    type = "array"
+    description = "Lines, each with price and quantity"
+    """
+    write_action(tmp_path / "skills", "total", tables=tables)
+    page = (await Browser((await serving()).application).get("/skills/total/call", HERE)).body.decode()
+    form = unescape(page.partition("<form")[2].partition("</form>")[0])
+    assert ">EUR<" in form.replace("\n", "")
+    assert "CHF" not in form
+    assert 'The currency. Default: "EUR".' in form
+    assert "each with price and quantity. As JSON." in form
+
+
 async def test_every_wrong_input_is_shown_at_its_field_and_nothing_is_called(browser):
     answer = await run(browser, name="Barbara", times="x", words="", loud="")
     page = answer.body.decode()

@@ -15,11 +15,14 @@ from tests.interop.fronts import Front
 from tests.interop.hosting import Serve
 from tests.interop.peers import PATIENCE, find_peer, run, skillwire
 from tests.interop.skill_samples import copy_examples
+from tests.support.command import run_command
 from tests.support.invoking import write_action
+from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire.model.digest import Digest
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "behind-nginx.md"
+ADDRESS = "https://skills.example.com"
 INDEX = "/.well-known/agent-skills/index.json"
 WELL_KNOWN = "/.well-known/agent-skills/"
 
@@ -121,6 +124,32 @@ def test_nginx_answers_from_what_it_keeps_while_the_server_stands_still(proxied)
         assert nginx.get("/.well-known/skills/index.json").body == before.body
     finally:
         server._process.send_signal(signal.SIGCONT)
+
+
+def test_an_artifact_in_quarantine_is_refused_once_the_cache_is_purged_as_the_page_says(tmp_path):
+    find_peer("nginx")
+    [purge] = re.findall(r"^\$ (rm .*)$", PAGE.read_text(), re.MULTILINE)
+    changes = {"/var/cache/nginx-skills": str(tmp_path / "cache")}
+    with ServeProcess("--registry", "--base-url", ADDRESS, home=tmp_path / "server") as server:
+        variables = {"SKILLWIRE_HOME": str(tmp_path / "server"), "SKILLWIRE_REGISTRY": f"http://{server.origin}"}
+        secret = run_command("registry", "init", "ann", "--quiet", env=variables).out.strip()
+        variables["SKILLWIRE_TOKENS"] = f"http://{server.origin}={secret}"
+        published = run_command("publish", write_skill(tmp_path / "skills", "notes"), env=variables)
+        assert published.code == 0, published.err
+        changes |= {f"127.0.0.1:{port}": server.origin for port in (8001, 8002, 8003)}
+        with Front(in_front(), changes, tmp_path / "nginx") as nginx:
+            [entry] = json.loads(nginx.get(f"/@ann{INDEX}").body)["skills"]
+            path = f"/@ann{WELL_KNOWN}{entry['url']}"
+            assert nginx.get(path).status == 200
+            status = ("registry", "status", "ann/notes", "quarantined", "--reason", "steals keys")
+            assert run_command(*status, env=variables).code == 0
+            assert nginx.get(path).status == 200, "it is immutable to a cache"
+            run(
+                ["sh", "-c", purge.replace("/var/cache/nginx-skills", str(tmp_path / "cache"))],
+                cwd=tmp_path,
+                home=tmp_path,
+            )
+            assert nginx.get(path).status == 403
 
 
 def test_who_has_seen_a_change_is_answered_by_a_server_and_not_from_the_cache(proxied):

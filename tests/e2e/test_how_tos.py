@@ -172,7 +172,9 @@ def test_giving_access(tmp_path):
 
 def test_giving_people_access_to_a_registry(tmp_path):
     page = PAGES / "registry-accounts.md"
-    (tmp_path / "examples").symlink_to(EXAMPLES)
+    folder = shutil.copytree(EXAMPLES / "skills/working-days", tmp_path / "examples/skills/working-days")
+    [private] = [box.text for box in boxes(page) if box.title.endswith("skill.toml")]
+    (folder / "skill.toml").write_text(private + (folder / "skill.toml").read_text())
     with ServeProcess("--registry", home=tmp_path / "server") as server:
         ours = {f"https://{WRITTEN}": f"http://{server.origin}", WRITTEN: server.origin}
         exported = f"export SKILLWIRE_REGISTRY=http://{server.origin}"
@@ -181,11 +183,14 @@ def test_giving_people_access_to_a_registry(tmp_path):
             for command, written in examples(box.text):
                 if command.startswith("skillwire call") and sandbox_missing():
                     continue
+                if command.startswith("ID="):  # another account has a token of that name, too
+                    other = "skillwire registry token create ci --account dave --scope read --quiet"
+                    in_shell(f"{exported}; {other}", tmp_path, ours, home=tmp_path / "ann")
                 home = tmp_path / box.title
                 acts.append((command, written, in_shell(f"{exported}; {command}", tmp_path, ours, home=home)))
     check(acts, 20)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*.token")}
-    assert modes == dict.fromkeys(("ann.token", "bob.token", "carol.token"), 0o600)
+    assert modes == dict.fromkeys(("ann.token", "ci.token", "carol.token"), 0o600)
 
 
 def test_the_agent_of_the_examples_finds_reads_and_calls_a_skill(tmp_path):

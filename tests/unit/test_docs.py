@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.support.project_tools import load_tool
 
-from skillwire import Client, RemoteSkill, errors
+from skillwire import Client, RemoteSkill, errors, limits
 from skillwire.cli.main import GROUPS, cli
 from skillwire.codes import CODES, PYTHON_FIXES
 from skillwire.folder.rules import RULES
@@ -103,6 +103,11 @@ def test_limits_that_refuse_callers_are_shown():
     shown = {name for section in load_tool("shown_limits").SHOWN.values() for name in section}
     assert {f"EXECUTION_{name}" for name in ("FOLLOWERS", "FOLLOWERS_CALLER", "WAITING", "WAITING_IN_ALL")} <= shown
     assert "a quarter of one address" in (DOCS / "reference" / "limits.md").read_text()
+
+
+def test_the_guide_to_the_sdk_says_how_long_an_answer_without_a_change_takes():
+    page = (DOCS / "how-to" / "use-the-sdk.md").read_text()
+    assert f"`waiting` after {limits.CALL_LONG_POLL_SECONDS} s without a change" in page
 
 
 def test_every_exit_code_is_documented():

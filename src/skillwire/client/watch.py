@@ -32,7 +32,7 @@ class CallEvent(NamedTuple):
 
     Args:
         kind: the new status: ``accepted``, ``running``, ``completed``, ``failed`` or ``timeout``; ``waiting`` when the
-            provider answered without a change; ``log`` for a line that the run printed.
+            provider answered without a change, for which it is asked to wait 30 s; ``log`` for a line of the run.
         execution: its state now; the event ``completed`` has the output.
         text: the line of a ``log``.
     """

@@ -15,7 +15,7 @@ from skillwire.folder.files import find_folders
 from skillwire.model.package import read_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.client.registry import PublishedPackage
 
@@ -162,8 +162,11 @@ def _set_state(output: Output, reference: str, registry: str, status: str, *, re
     print_state(output, reference, status, reason, successor)
 
 
-def print_state(output: Output, reference: str, status: str, reason: str, successor: str = "") -> None:
-    """Print the new state of a package or a version."""
+def print_state(
+    output: Output, reference: str, status: str, reason: str, successor: str = "", *, copies: Iterable[object] = ()
+) -> None:
+    """Print the new state of a package or a version, and the other packages that have its bytes."""
+    names = [str(one) for one in copies]
     output.document(
         {
             "schema": "skillwire/package-state/1",
@@ -171,6 +174,9 @@ def print_state(output: Output, reference: str, status: str, reason: str, succes
             "status": status,
             "reason": reason or None,
             "successor": successor or None,
+            "copies": names,
         }
     )
     output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))
+    if names:
+        output.note(warning("other packages have the same bytes: "), ", ".join(names))

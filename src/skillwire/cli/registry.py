@@ -299,8 +299,9 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, yes:
     if status == "deleted" and not yes and not confirm(f"Delete {reference} for good?"):
         raise UsageError("USAGE", f"{reference} was not deleted", fix="Confirm it, or pass --yes.")
     with open_client(output) as client:
-        client.registry(registry).set_state(reference, status, reason=reason)
-    print_state(output, reference, status, reason)
+        answer = client.registry(registry).set_state(reference, status, reason=reason)
+    copies = answer.get("copies")
+    print_state(output, reference, status, reason, copies=copies if isinstance(copies, list) else ())
 
 
 @command.command()

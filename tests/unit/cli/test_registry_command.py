@@ -81,9 +81,22 @@ def test_a_digest_that_was_kept_and_is_gone_breaks_the_log(log):
 
 
 @pytest.mark.usefixtures("answered")
+def test_a_quarantine_names_the_other_packages_of_the_same_bytes(monkeypatch):
+    monkeypatch.setattr(RemoteRegistry, "set_state", lambda *_, **__: {"copies": ["bob/notes", "eve/notes"]})
+    status = ("registry", "status", "ann/notes", "quarantined", "--reason", "steals keys")
+    assert "other packages have the same bytes: bob/notes, eve/notes" in run_command(*status).err
+    assert run_command(*status, "--json").document()["copies"] == ["bob/notes", "eve/notes"]
+
+
+@pytest.mark.usefixtures("answered")
 def test_deleting_a_package_needs_a_yes(monkeypatch):
     sent = []
-    monkeypatch.setattr(RemoteRegistry, "set_state", lambda *arguments, **_: sent.append(arguments[1:]))
+
+    def set_state(*arguments, **_):
+        sent.append(arguments[1:])
+        return {}
+
+    monkeypatch.setattr(RemoteRegistry, "set_state", set_state)
     refused = run_command("registry", "status", "ann/notes", "deleted")
     assert (refused.code, "pass --yes" in refused.err, sent) == (2, True, [])
     assert run_command("registry", "status", "ann/notes", "deleted", "--yes").code == 0

@@ -264,7 +264,10 @@ class PackageRoutes:
         if asked.status is not None:
             state = State(Status(asked.status), asked.reason, asked.successor)
             found = await self._registry.set_state(actor, found, state)
-        return answer(await self._describe(context, found))
+        described = await self._describe(context, found)
+        if asked.status == "quarantined":
+            described.copies = await self._copies(found, described.versions)
+        return answer(described)
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a package; its name stays taken."""
@@ -292,7 +295,19 @@ class PackageRoutes:
         await self._check_successor(context, package, asked.successor)
         state = State(Status(asked.status), asked.reason, asked.successor)
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
-        return answer(messages.version_object(changed, package, context.site, with_files=True))
+        described = messages.version_object(changed, package, context.site, with_files=True)
+        if state.status is Status.QUARANTINED:
+            described.copies = await self._copies(package, [described])
+        return answer(described)
+
+    async def _copies(self, package: Package, versions: Sequence[messages.VersionObject]) -> list[str]:
+        """Return the other packages that have the bytes of these versions, but for versions in quarantine."""
+        copies = set()
+        for digest in list({one.digest: None for one in versions})[: limits.REGISTRY_PAGE]:
+            for one in await self._store.by_artifact(Digest(digest), limits.REGISTRY_PAGE):
+                if one.package != package.name and one.state.status is not Status.QUARANTINED:
+                    copies.add(str(one.package))
+        return sorted(copies)
 
     async def download(self, context: RequestContext) -> None:
         """Send the artifact of a version."""

@@ -109,7 +109,7 @@ class FileObject(Struct):
 class VersionObject(Struct):
     """A version; ``digest`` is that of the artifact at ``url``, ``uploaded`` that of what its publisher sent.
 
-    Only the answer about one version has ``files``.
+    Only the answer about one version has ``files``, and that to a quarantine ``copies``: other packages of these bytes.
     """
 
     version: str
@@ -125,6 +125,7 @@ class VersionObject(Struct):
     status: StateObject
     url: str
     files: list[FileObject] | UnsetType = UNSET
+    copies: list[str] | UnsetType = UNSET
 
 
 class PackageSummary(Struct):
@@ -139,13 +140,17 @@ class PackageSummary(Struct):
 
 
 class PackageObject(PackageSummary):
-    """A package with its versions, highest first, and downloads by day; ``readers`` for members of its namespace."""
+    """A package with its versions, highest first, and downloads by day; ``readers`` for members of its namespace.
+
+    The answer to a quarantine has ``copies``: other packages of the same bytes.
+    """
 
     proof: ProofObject
     versions: list[VersionObject]
     downloads: dict[str, int]
     dependents: list[str]
     readers: list[str] | UnsetType = UNSET
+    copies: list[str] | UnsetType = UNSET
 
 
 class NamespaceDetails(NamespaceObject):

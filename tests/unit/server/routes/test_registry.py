@@ -339,6 +339,16 @@ class TestStates:
             assert (await site.call("PATCH", path, {"status": "active"}, by="root")).status == 200
         assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
 
+    @pytest.mark.parametrize("path", ["/packages/ann/notes/1.0.0", "/packages/ann/notes"])
+    async def test_a_quarantine_names_other_packages_of_the_same_bytes(self, site, path):
+        await site.publish("ann")
+        await site.publish("bob")
+        state = {"status": "quarantined", "reason": "steals keys"}
+        assert (await site.call("PATCH", path, state, by="root")).json()["copies"] == ["bob/notes"]
+        assert "copies" not in (await site.call("PATCH", path, {"status": "active"}, by="root")).json()
+        await site.call("PATCH", "/packages/bob/notes/1.0.0", state, by="root")
+        assert (await site.call("PATCH", path, state, by="root")).json()["copies"] == []
+
     async def test_an_archived_package_takes_no_versions_until_it_is_active(self, site):
         await site.publish("ann")
         await site.publish("bob", skill_archive("memos"))

@@ -26,6 +26,7 @@ from skillwire.errors import (
     SkillwireError,
     SourceLocation,
     TrustError,
+    UsageError,
     ValidationError,
     in_seconds,
     one_line,
@@ -33,6 +34,10 @@ from skillwire.errors import (
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
     from skillwire.adapters.files import keys as key_files
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.keys import LanKeys
@@ -71,14 +76,18 @@ class _Shown(NamedTuple):
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Show, create and certify the key of this machine's agent.
+    """Show, create and certify the keys of this machine's agents.
 
-    The key is stored in the state directory, so run this as the user who runs the agent.
+    Keys are stored in the state directory, so run this as the user who runs the agents.
     """
 
 
 _named_options = combine(
-    click.option("--agent", metavar="ID", help="Agent name; by default the one in the settings, or the stored one."),
+    click.option(
+        "--agent",
+        metavar="ID",
+        help="Agent name, NAME-2 of a second server; by default that of the settings, or the stored one.",
+    ),
     click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify as well; repeatable."),
     click.option("--host", "hosts", metavar="HOST", multiple=True, help="Host to announce; repeatable."),
 )
@@ -98,6 +107,7 @@ def new(
     """
     keys = key_files.LanKeys()
     agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
+    keys = keys.of_agent(agent_id)
     names = certificates.RequestedNames((agent_id,), skills, hosts).check()
     is_new = replace or not keys.key_file.exists()
     request = None
@@ -124,14 +134,16 @@ def enroll(
     """Get a certificate from a registry, and install it.
 
     It takes a token of your account: skillwire auth login --registry URL. The agent's name is your account's, and the
-    skills are those of your namespaces; operators may name others. The key stays on this machine. The settings with
-    which this machine trusts the registry's authority, renews the certificate and hears of revocations are printed.
+    skills are those of your namespaces; operators may name others. The key stays on this machine. The settings
+    to trust the registry's authority, renew the certificate and hear of revocations are printed.
     """
-    keys = key_files.LanKeys()
+    first = key_files.LanKeys()
     with open_client(output) as client:
         remote = client.registry(registry)
         agent_id = agent or str(remote.request("GET", "/whoami").get("account") or "")
         names = certificates.RequestedNames((agent_id,), skills, hosts).check()
+        keys = first.of_agent(agent_id)
+        _check_name(keys, names.agents, fix=f"{_SECOND} To rename this agent, run skillwire key new --replace first.")
         request = certificates.encode_request(names, keys.key()).decode("ascii")
         try:
             answer = remote.request("POST", "/api/pki/enroll", {"request": request})
@@ -141,14 +153,15 @@ def enroll(
             fix = "Have its operator set authority in [discovery.trust] of its configuration, and serve with --lan."
             raise NotFoundError("CA_FOLDER", f"{registry} has no authority", place=error.place, fix=fix) from error
         except TrustError as error:
-            owned = "Name your account and skills of your namespaces alone, or ask an operator to run this here."
+            owned = "Name your account and skills of your namespaces alone. For another agent, log in as an account of "
+            owned += "its name, or have an operator run this here."
             raise TrustError(error.code, error.message, place=error.place, fix=error.fix or owned) from error
     certificate = renewal.read_issued(json.dumps(answer).encode())
     if not certificates.belongs(certificate, keys.key()):
         raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
     base = registry.rstrip("/")
     chain = asyncio.run(probes.ask(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES)))
-    roots, centers = keys.keep_authority(chain.body, chain.url)
+    roots, centers = first.keep_authority(chain.body, chain.url)
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)
     shown = _describe(certificate, _settings(), output)
@@ -167,14 +180,22 @@ def enroll(
 
 
 @command.command()
+@click.option("--agent", metavar="ID", help="Agent of this machine; by default the first.")
 @output_options
-def show(*, output: Output) -> None:
+def show(*, output: Output, agent: str | None) -> None:
     """Show the agent's name, and its certificate: subjects, issuer and expiry.
 
     The certificate is checked against the known revocations.
     """
-    keys, settings = key_files.LanKeys(), _settings()
-    agent_id = settings.agent_id or keys.known_id()
+    first, settings = key_files.LanKeys(), _settings()
+    agent_id = settings.agent_id or first.known_id()
+    keys = first
+    if agent is not None and agent != agent_id:
+        keys = first.of_agent(agent)
+        if keys is first:
+            known = ", ".join(filter(None, (agent_id, *(one.folder.name for one in first.numbered())))) or "none yet"
+            raise UsageError("USAGE", f"no agent of this machine is named {agent}", fix=f"Name one of these: {known}.")
+        agent_id = agent
     certificate = keys.certificate()
     shown = None if certificate is None else _describe(certificate, settings, output)
     content: KeyDocument = {
@@ -195,21 +216,24 @@ def show(*, output: Output) -> None:
     if shown is not None and shown.revoked is not None:
         is_key = shown.revoked == "certificate"
         why = "generate another key, and certify it:" if is_key else "issue a certificate again for the same key:"
-        output.hint(why, "skillwire key new --replace" if is_key else "skillwire key new")
+        which = "" if keys is first else f" --agent {agent_id}"
+        output.hint(why, f"skillwire key new{' --replace' if is_key else ''}{which}")
 
 
 @command.command()
 @click.argument("source", metavar="FOLDER", type=click.Path(exists=True, path_type=Path))
-@click.option("--replace", is_flag=True, help="Replace this agent's key; this invalidates its certificates.")
+@click.option(
+    "--replace", is_flag=True, help="Replace the agent's key, or its name; this invalidates its certificates."
+)
 @dry_run_option
 @output_options
 def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
     """Install the certificate that skillwire ca issue wrote to FOLDER: agent.pem, and agent.key if present.
 
-    A running agent of this name loads both within seconds. Agents that do not know yet that its previous key was
-    revoked list it again after half a minute.
+    It goes to the agent of this machine whose key it certifies; with agent.key, to the one that it names. A running
+    agent of this name loads both within seconds. Agents that do not know yet that its previous key was revoked list it
+    again after half a minute.
     """
-    keys = key_files.LanKeys()
     folder = source if source.is_dir() else source.parent
     file = source / "agent.pem" if source.is_dir() else source
     try:
@@ -217,21 +241,18 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     except ValidationError as error:
         fix = "Name the folder written by skillwire ca issue; it contains agent.pem."
         raise ValidationError(error.code, error.message, place=error.place, fix=fix) from error
-    beside = folder / "agent.key"
-    brought = key_files.read_private_key(beside) if beside.exists() and beside != keys.key_file else None
-    key = brought or (keys.key() if keys.key_file.exists() else None)
-    if key is None or not certificates.belongs(certificate, key):
-        fix = "Issue it for this key: skillwire key new, then skillwire ca issue --request."
-        place = SourceLocation(str(file))
-        raise ValidationError("LAN_TRUST", "the certificate is for another key", place=place, fix=fix)
+    agents = certificates.agents_of(certificate)
+    keys, brought = _find_agent(certificate, agents, file, folder / "agent.key")
     has_other_key = keys.key_file.exists() and not certificates.belongs(certificate, keys.key())
     if brought is not None and has_other_key and not replace:
         raise ConflictError("KEY_EXISTS", "this agent has another key", place=SourceLocation(str(keys.key_file)))
+    if not replace:
+        _check_name(keys, agents, fix=f"{_SECOND} To rename this agent, pass --replace.")
     if not dry_run:
         if brought is not None:
             keys.keep_key(brought)
         keys.keep_certificate(certificate)
-        if (agents := certificates.agents_of(certificate)) and keys.known_id() not in agents:
+        if agents and keys.known_id() not in agents:
             keys.keep_id(agents[0])
     shown = _describe(certificate, _settings(), output)
     facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
@@ -242,6 +263,40 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
         output.note(_loaded())
+
+
+def _find_agent(
+    certificate: bytes, agents: Sequence[str], file: Path, beside: Path
+) -> tuple[LanKeys, EllipticCurvePrivateKey | None]:
+    """Return the folder of the agent that a certificate is for, and the key that came with it, if any."""
+    first = key_files.LanKeys()
+    ours = [one for one in (first, *first.numbered()) if one.key_file.exists()]
+    if beside.exists() and beside not in [one.key_file for one in ours]:
+        brought = key_files.read_private_key(beside)
+        if certificates.belongs(certificate, brought):
+            return first.of_agent(agents[0] if agents else ""), brought
+    elif found := [one for one in ours if certificates.belongs(certificate, one.key())]:
+        return found[0], None
+    which = f" --agent {agents[0]}" if agents else ""
+    fix = f"Issue it for the key of that agent: skillwire key new{which}, then skillwire ca issue --request."
+    place = SourceLocation(str(file))
+    raise ValidationError("LAN_TRUST", "no agent of this machine has the certificate's key", place=place, fix=fix)
+
+
+_SECOND: Final = "For a second agent, start its server, and certify the key that skillwire key new --agent NAME shows."
+
+
+def _check_name(keys: LanKeys, agents: Sequence[str], *, fix: str) -> None:
+    """Refuse to rename a further agent of this machine, or one with a certificate of an authority."""
+    certificate, first = keys.certificate(), key_files.LanKeys()
+    held = [] if certificate is None else certificates.agents_of(certificate)
+    is_certified = certificate is not None and not certificates.is_own(certificate)
+    is_renamed = is_certified and bool(held and agents) and not {*held} & {*agents}
+    is_another = bool(agents) and keys.folder not in [first.of_agent(one).folder for one in agents]
+    if is_renamed or is_another:
+        known = ", ".join(held) or keys.known_id() or "another agent"
+        message = f"the certificate names {', '.join(agents)}, but the agent with this key is {known}"
+        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(keys.folder)), fix=fix)
 
 
 def _loaded() -> str:

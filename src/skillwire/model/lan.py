@@ -20,7 +20,9 @@ Trust = Literal["verified", "unverified", "not known", "revoked"]
 Freshness = Literal["live", "cached", "stale"]
 #: Why an agent is refused whose certificate an authority revoked.
 REVOKED: Final = "its key was revoked"
-REVOKED_FIX: Final = "To trust it again, run skillwire key new --replace on {agent}, and have the new key certified."
+REVOKED_FIX: Final = (
+    "To trust it again, run skillwire key new --replace --agent {agent} on its machine, and have the new key certified."
+)
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
 

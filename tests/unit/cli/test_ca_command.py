@@ -8,6 +8,7 @@ from skillwire.adapters.files.authority import PASSPHRASE, SHORTEST_PASSPHRASE
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.trust.certificates import belongs
 
 
 @pytest.fixture(autouse=True)
@@ -283,3 +284,64 @@ def test_a_second_authority_in_a_folder_is_refused_with_what_there_is(told, plac
     errors = told("ca", "init", "part", *dry, status=6).err
     assert "a part of an authority: root.key" in errors
     assert "--> part" in errors
+
+
+@pytest.fixture
+def second(told):
+    """Return the keys of the second agent of this machine, whose first one is certified as ``hosta``."""
+    told("ca", "init", "authority", "-q")
+    told("ca", "issue", "authority", "--agent", "hosta", "-o", "issued-a", "-q")
+    told("key", "install", "issued-a")
+    keys = LanKeys(LanKeys().folder / "agents" / "hosta-2")  # as a second server of this machine makes it
+    keys.keep_id("hosta-2")
+    keys.key()
+    return keys
+
+
+def test_the_second_agent_of_a_machine_is_certified_without_a_change_of_the_first(told, place, document, second):
+    first = LanKeys().certificate()
+    asked = told("key", "new", "--agent", "hosta-2")
+    assert str(second.key_file) in " ".join(asked.err.split())
+    (place / "r2.pem").write_text(asked.out)
+    told("ca", "issue", "authority", "--request", "r2.pem", "-o", "issued-a2", "-q")
+    assert "installed hosta-2" in told("key", "install", "issued-a2").out
+    assert LanKeys().certificate() == first
+    assert LanKeys().known_id() == "hosta"
+    assert document("key", "show", "--agent", "hosta")["agent"] == "hosta"
+    shown = document("key", "show", "--agent", "hosta-2")
+    assert (shown["agent"], shown["key"], shown["certificate"]["by"]) == ("hosta-2", str(second.key_file), "authority")
+    assert "Name one of these: hosta, hosta-2." in told("key", "show", "--agent", "hostb", status=2).err
+    trust = load_trust(LanSettings(roots=("authority/root.pem",)), folder=second.folder)
+    assert (trust.agent_id, trust.notes) == ("hosta-2", ())
+
+
+def test_a_key_that_came_with_the_certificate_is_that_of_the_agent_it_names(told, second):
+    told("ca", "issue", "authority", "--agent", "hosta-2", "-o", "carried", "-q")
+    assert "KEY_EXISTS" in told("key", "install", "carried", status=6).err
+    told("key", "install", "carried", "--replace")
+    certificate = second.certificate()
+    assert certificate is not None
+    assert belongs(certificate, second.key())
+    assert LanKeys().known_id() == "hosta"
+
+
+@pytest.mark.parametrize(("asking", "named"), [("hosta", "hosta-2"), ("hosta", "hostb"), ("hosta-2", "hosta")])
+def test_a_certificate_that_would_rename_an_agent_is_refused_with_the_way(told, place, second, asking, named):
+    first, own = LanKeys().certificate(), second.certificate()
+    (place / "request.pem").write_text(told("key", "new", "--agent", asking).out)
+    told("ca", "issue", "authority", "--request", "request.pem", "--agent", named, "-o", "issued", "-q")
+    said = " ".join(told("key", "install", "issued", status=1).err.split())
+    assert f"names {named}, but the agent with this key is {asking}" in said
+    assert "skillwire key new --agent" in said
+    assert (LanKeys().certificate(), second.certificate()) == (first, own)
+    told("key", "install", "issued", "--replace")
+
+
+@pytest.mark.usefixtures("second")
+def test_a_certificate_of_a_key_that_no_agent_has_is_refused_with_the_way(told, place):
+    (place / "request.pem").write_text(told("key", "new", "--agent", "hosta-2").out)
+    told("ca", "issue", "authority", "--request", "request.pem", "-o", "issued", "-q")
+    told("key", "new", "--agent", "hosta-2", "--replace", "-q")
+    said = " ".join(told("key", "install", "issued", status=1).err.split())
+    assert "no agent of this machine has the certificate's key" in said
+    assert "skillwire key new --agent hosta-2, then" in said

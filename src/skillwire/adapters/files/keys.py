@@ -162,6 +162,10 @@ class LanKeys:
         """Return the folders of further agents of this machine, NAME-2 and so on, which have keys of their own."""
         return [LanKeys(file.parent) for file in sorted(self.folder.glob("agents/*/agent.key"))]
 
+    def of_agent(self, agent_id: str) -> LanKeys:
+        """Return the folder of the further agent with this name, or this one if there is none."""
+        return next((one for one in self.numbered() if one.folder.name == agent_id), self)
+
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
         """Store a key and remove the certificate of the previous one."""
         self._remove(self.certificate_file)

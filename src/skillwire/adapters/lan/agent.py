@@ -208,6 +208,7 @@ class EventRouter:
         suspects: SuspectProbes,
         queries: Queries,
         *,
+        agent_id: str = "",
         on_trouble: Callable[[TrustError], object],
     ) -> None:
         self._mismatches: tuple[tuple[PeerMismatch, TrustError], ...] = ()
@@ -215,6 +216,7 @@ class EventRouter:
         self._state = state
         self._suspects = suspects
         self._queries = queries
+        self._agent_id = agent_id
         self._on_trouble = on_trouble
         self._rest_timer: asyncio.TimerHandle | None = None
 
@@ -260,7 +262,7 @@ class EventRouter:
         else:
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
-            fix = REVOKED_FIX.format(agent="this machine") if REVOKED in event.message else None
+            fix = REVOKED_FIX.format(agent=self._agent_id) if REVOKED in event.message else None
             self._on_trouble(TrustError("DISC_003", text, fix=fix))
 
     def _changed(self, link: Link, change: Change) -> None:
@@ -348,7 +350,9 @@ class LanAgent:
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
         self._suspects = SuspectProbes()
-        self._router = EventRouter(self._view, self._state, self._suspects, self._queries, on_trouble=on_trouble)
+        self._router = EventRouter(
+            self._view, self._state, self._suspects, self._queries, agent_id=self.agent_id, on_trouble=on_trouble
+        )
         self._links: Links | None = None
         self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}

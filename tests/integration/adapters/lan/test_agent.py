@@ -484,4 +484,4 @@ def test_the_refusal_of_a_revoked_key_has_its_own_fix():
     why = f"no certificate for this skill: {REVOKED}"
     agent._router.take(Mock(spec=Link), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), Outcome.UNAUTHORIZED, why)])
     (error,) = told
-    assert error.fix == REVOKED_FIX.format(agent="this machine")
+    assert error.fix == REVOKED_FIX.format(agent="agent-001")

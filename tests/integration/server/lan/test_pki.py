@@ -12,17 +12,18 @@ from tests.support.command import run_command
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import probes
 from skillwire.cli import key
 from skillwire.client.registry import RegistryFlows
-from skillwire.errors import NotFoundError, TrustError
+from skillwire.errors import NotFoundError, TrustError, ValidationError
 from skillwire.model.package import Change, Proof
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.renewal import read_issued
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.context import ResolveContext
-from skillwire.trust.certificates import RequestedNames, encode_request, read_leaf
+from skillwire.trust.certificates import RequestedNames, belongs, encode_request, read_leaf
 from skillwire.trust.ecdsa import new_key
 from skillwire.wire.exchange import HttpResponse
 
@@ -215,6 +216,24 @@ async def test_a_command_that_names_what_is_anothers_is_told_what_to_do(site, mo
     assert ran.code == TrustError.exit_code
     assert f"only an operator gets a certificate for {option[1]}" in ran.err
     assert "fix: Name your account and skills of your namespaces alone" in ran.err
+
+
+async def test_the_second_agent_of_a_machine_is_enrolled_and_the_first_is_not_renamed(site, monkeypatch):
+    site.tokens["ann"] = site.tokens["root"]
+    assert (await run_enroll(site, monkeypatch, "--agent", "hosta")).code == 0
+    first = LanKeys().certificate()
+    ran = await run_enroll(site, monkeypatch, "--agent", "hosta-2")
+    assert ran.code == ValidationError.exit_code
+    assert "names hosta-2, but the agent with this key is hosta" in " ".join(ran.err.split())
+    second = LanKeys(LanKeys().folder / "agents" / "hosta-2")  # as a second server of this machine makes it
+    second.keep_id("hosta-2")
+    second.key()
+    ran = await run_enroll(site, monkeypatch, "--agent", "hosta-2", "--json")
+    assert json.loads(ran.out)["trust"]["roots"] == [str(LanKeys().folder / "authority-roots.pem")]
+    certificate = second.certificate()
+    assert certificate is not None
+    assert belongs(certificate, second.key())
+    assert (LanKeys().known_id(), LanKeys().certificate()) == ("hosta", first)
 
 
 async def test_a_command_with_a_token_that_only_reads_is_told_the_scope(site, monkeypatch):

@@ -230,7 +230,8 @@ class EventRouter:
             elif isinstance(event, Refused):
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
-                self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}"))
+                fix = REVOKED_FIX.format(agent=event.agent_id) if event.agent_id and REVOKED in event.reason else None
+                self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}", fix=fix))
             elif isinstance(event, ProbeRequested):
                 self._suspects.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):

@@ -456,6 +456,17 @@ def test_a_registration_that_is_refused_here_is_reported_with_address_name_and_r
     ]
 
 
+def test_the_refusal_of_another_agents_revoked_key_has_its_own_fix():
+    told: list[TrustError] = []
+    settings = LanSettings(agent_id="agent-001")
+    agent = LanAgent(settings, own=given(settings.agent_id, KEY), keeps_state=False, on_trouble=told.append)
+    why = f"the certificate is refused: {REVOKED}"
+    refused = Refused(Peer("192.0.2.1", 54321), "agent-2", "skill-a", Outcome.UNAUTHORIZED, why)
+    agent._router.take(cast("Link", None), [refused])
+    (error,) = told
+    assert error.fix == REVOKED_FIX.format(agent="agent-2")
+
+
 @pytest.mark.parametrize(
     ("status", "codes"),
     [

@@ -23,7 +23,7 @@ from skillwire.codes import CODES
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.resolver.context import ResolveContext, is_not_found
+from skillwire.resolver.context import Attempt, ResolveContext, is_not_found
 from skillwire.resolver.references import agent_skills_at, sharing_below
 from skillwire.resolver.sources import SKILL_SHARING, Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at
@@ -188,15 +188,30 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
 
 
 def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one."""
+    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one.
+
+    A cached copy of that index that is older than that of ``skills``, and lacks one of them, is read anew once.
+    Raises TrustError (``INDEX_DIFFERS``) where that of ``skills`` is the older copy.
+    """
     origin, is_scoped = skills[0].origin, is_namespace_at(skills[0].origin)
     if not (is_scoped or _may_have_sharing_index(skills[0])) or any(skill.shared for skill in skills):
         yield from check_digests([skill for skill in skills if skill.rpc is not None], context)
         return list(skills)
+    site = _site_of(origin) if is_scoped else origin
     try:
-        shared = yield from SkillSharing(context).find(sharing_below(_site_of(origin) if is_scoped else origin))
+        shared, read = yield from _read_shared(site, context)
+        is_older = read is not None and not context.offline and read < max(skill.fetched_at for skill in skills)
+        if is_older and any(one.shared is None for one in merge(skills, shared)[: len(skills)]):
+            shared, read = yield from _read_shared(site, context._replace(refresh=True))
     except SkillwireError:
         return list(skills)  # the trace has the attempt, and the skill was found without
+    is_final = is_scoped or read is not None or context.refresh or context.offline
+    known = {} if is_final else {_short(one.name): one for one in shared}
+    for skill in skills:
+        other = known.get(skill.name)
+        if skill.freshness != "live" and other is not None and not _agree(skill.version, other.version):
+            message = f"{skill.name} has version {skill.version} in the cache, and {other.version} at {origin}"
+            raise TrustError("INDEX_DIFFERS", message, place=SourceLocation(skill.index_url))
     if is_scoped:  # the site has one index of all namespaces, in which bytes tell the skill of this one
         digests = {skill.digest for skill in skills if skill.digest is not None}
         shared = [one._replace(origin=origin) for one in shared if one.digest in digests]
@@ -204,6 +219,19 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
         yield from check_digests(skills, context)
     by_name = {skill.name: skill for skill in merge(skills, shared)}
     return [by_name[skill.name]._replace(requested_by_name=skill.requested_by_name) for skill in skills]
+
+
+def _read_shared(site: str, context: ResolveContext) -> Flow[tuple[list[SkillRef], float | None]]:
+    """Return the skills of an index of Skill Sharing, and when a copy in the cache was read; None for no copy."""
+    attempts: list[Attempt] = []
+
+    def trace(attempt: Attempt) -> None:
+        attempts.append(attempt)
+        context.trace(attempt)
+
+    shared = yield from SkillSharing(context._replace(trace=trace)).find(sharing_below(site))
+    is_copy = attempts[-1].answered_by == "cache"
+    return shared, context.clock() - attempts[-1].age if is_copy else None
 
 
 def _site_of(namespace: str) -> str:

@@ -45,7 +45,7 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     try:
         return (yield from _resolve(reference, context, both=both))
     except TrustError as error:
-        if error.code != "DIGEST_CONFLICT" or context.refresh or context.offline:
+        if error.code not in {"DIGEST_CONFLICT", "INDEX_DIFFERS"} or context.refresh or context.offline:
             raise
     return (yield from _resolve(reference, context._replace(refresh=True), both=both))  # a cache may be behind
 

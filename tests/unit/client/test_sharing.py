@@ -321,6 +321,27 @@ class TestDescriptor:
         assert place.client.show("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
         assert place.asked.count(SHARED) == 2
 
+    def test_a_kept_index_that_lacks_a_new_skill_is_read_anew(self, place):
+        place.share(cache_control="max-age=60")
+        place.list("other", cache_control="max-age=60")
+        place.client.find("", ["skills.example.com"])
+        place.share(ENTRY, cache_control="max-age=60")
+        place.list("forecast", "other", cache_control="max-age=60")
+        skill = place.client.show("skills.example.com/forecast", both=True)
+        assert skill.shared is not None
+        place.publisher.requests.clear()
+        assert place.client.show("skills.example.com/other", both=True).shared is None
+        assert place.asked == []
+
+    def test_a_kept_index_with_the_version_before_is_read_anew(self, place):
+        place.list("forecast", version="2.0.0", cache_control="max-age=60")
+        place.share(ENTRY | {"version": "2.0.0"})
+        assert place.client.show("skills.example.com/forecast", both=True).version == "2.0.0"
+        place.list("forecast", cache_control="max-age=60")
+        place.share(ENTRY)
+        skill = place.client.show("skills.example.com/forecast", both=True)
+        assert (skill.version, skill.shared is not None) == ("2.1.0", True)
+
     def test_one_that_is_not_shared_has_none(self, place):
         place.list("other")
         place.share(ENTRY)

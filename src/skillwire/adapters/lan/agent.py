@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 from weakref import WeakSet, finalize
 
+from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import release_lock, state_directory, take_lock
 from skillwire.adapters.files.keys import LanKeys
@@ -48,15 +49,10 @@ from skillwire.errors import (
 from skillwire.model.execution import Moment
 from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.events import (
-    Acknowledged,
-    NodeEvent,
-    PeerMismatch,
-    ProbeRequested,
-    Refused,
-)
+from skillwire.protocols.skill_discovery.events import Acknowledged, NodeEvent, PeerMismatch, ProbeRequested, Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
+from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import ACCEPTED, HealthStatus, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -210,6 +206,7 @@ class EventRouter:
         *,
         agent_id: str = "",
         on_trouble: Callable[[TrustError], object],
+        on_recovery: Callable[[str, str], object] = lambda *_: None,
     ) -> None:
         self._mismatches: tuple[tuple[PeerMismatch, TrustError], ...] = ()
         self._view = view
@@ -218,6 +215,8 @@ class EventRouter:
         self._queries = queries
         self._agent_id = agent_id
         self._on_trouble = on_trouble
+        self._on_recovery = on_recovery
+        self._refused: BoundedDict[tuple[str, str], bool] = BoundedDict(limits.LAN_REGISTRIES)  # by host and skill
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def take(self, link: Link, events: Sequence[NodeEvent]) -> None:
@@ -260,7 +259,10 @@ class EventRouter:
     def _acknowledged(self, link: Link, event: Acknowledged) -> None:
         if event.status in ACCEPTED:
             link.acknowledged(event.skill_id, event.by)
+            if self._refused.pop((event.by.host, event.skill_id), False):
+                self._on_recovery(event.by.host, event.skill_id)
         else:
+            self._refused.put((event.by.host, event.skill_id), True)
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
             fix = REVOKED_FIX.format(agent=self._agent_id) if REVOKED in event.message else None
@@ -312,7 +314,8 @@ class LanAgent:
     ``own`` are those of another part of this process, which keeps the name.
 
     ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), and ignored
-    peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
+    peers (``LAN_UNHEARD``); ``on_recovery`` gets the host that registers a skill of ours after a
+    refusal. Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(
@@ -323,6 +326,7 @@ class LanAgent:
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
         on_trouble: Callable[[TrustError], object] = lambda _: None,
+        on_recovery: Callable[[str, str], object] = lambda *_: None,
         network: SystemNetwork | None = None,
         clock: Callable[[], Moment] = moment,
         own: AgentIdentity | None = None,
@@ -351,9 +355,8 @@ class LanAgent:
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
         self._suspects = SuspectProbes()
-        self._router = EventRouter(
-            self._view, self._state, self._suspects, self._queries, agent_id=self.agent_id, on_trouble=on_trouble
-        )
+        parts = self._view, self._state, self._suspects, self._queries
+        self._router = EventRouter(*parts, agent_id=self.agent_id, on_trouble=on_trouble, on_recovery=on_recovery)
         self._links: Links | None = None
         self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}

@@ -91,7 +91,8 @@ def make_lan(
 
     def make_agent(fitting: LanSettings, health: Callable[[str], HealthStatus]) -> LanAgent:
         own = None if identity is None else identity.load()
-        return LanAgent(fitting, health=health, on_trouble=PeerWarnings().log, own=own)
+        logged = PeerWarnings()
+        return LanAgent(fitting, health=health, on_trouble=logged.log, on_recovery=logged.log_recovery, own=own)
 
     blockers = RunBlockers(
         executions, parts.ungranted, lambda names: secrets().find(names)[1], lambda: Sandbox().check()

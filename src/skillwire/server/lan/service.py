@@ -464,10 +464,10 @@ _EVENTS: Final = {
 
 
 class PeerWarnings:
-    """Logs each warning about other agents once an hour."""
+    """Logs each warning about other agents once an hour, and its end."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit = ReportLimit(len(_EVENTS), _LOGGED)
+        self._limit = ReportLimit(len(_EVENTS) + 1, _LOGGED)
         self._clock = clock
         self._log = structlog.get_logger("skillwire.lan")
 
@@ -475,3 +475,8 @@ class PeerWarnings:
         """Log ``DISC_003`` or one of the ``LAN_`` codes, unless it or too many of its code were logged."""
         if self._limit.allows(error.code, error.message, self._clock()):
             self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)
+
+    def log_recovery(self, host: str, skill_id: str) -> None:
+        """Log that a host registers a skill of ours after a refusal, within the same bounds."""
+        if self._limit.allows("recovery", f"{host} {skill_id}", self._clock()):
+            self._log.info("registered on the LAN again", skill=skill_id, by=host)

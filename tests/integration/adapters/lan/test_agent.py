@@ -488,6 +488,24 @@ def test_a_refusal_is_told(status, codes):
     assert not any("\x1b" in error.message for error in told)
 
 
+def test_a_registration_after_a_refusal_is_told_once():
+    told: list[tuple[str, str]] = []
+    settings = LanSettings(agent_id="agent-001")
+    own = given(settings.agent_id, KEY)
+    agent = LanAgent(settings, own=own, keeps_state=False, on_recovery=lambda *of: told.append(of))
+
+    def answer(host, status):
+        agent._router.take(Mock(spec=Link), [Acknowledged("skill-a", Peer(host, 54321), status, "")])
+
+    answer("192.0.2.1", Outcome.SUCCESS)
+    answer("192.0.2.1", Outcome.UNAUTHORIZED)
+    answer("192.0.2.2", Outcome.SUCCESS)
+    assert told == []
+    answer("192.0.2.1", Outcome.SUCCESS)
+    answer("192.0.2.1", Outcome.DUPLICATE)
+    assert told == [("192.0.2.1", "skill-a")]
+
+
 def test_the_refusal_of_a_revoked_key_has_its_own_fix():
     told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")

@@ -338,6 +338,21 @@ def test_each_is_told_once_with_what_to_do():
     assert "clock" in told["fix"]
 
 
+def test_the_end_of_a_refusal_is_logged_once_with_the_skill():
+    troubles = PeerWarnings()
+    with capture_logs() as logs:
+        troubles.log(refusal("192.0.2.1"))
+        troubles.log_recovery("192.0.2.1", "skill-a")
+        troubles.log_recovery("192.0.2.1", "skill-a")
+    assert len(logs) == 2
+    assert logs[1] == {
+        "event": "registered on the LAN again",
+        "log_level": "info",
+        "skill": "skill-a",
+        "by": "192.0.2.1",
+    }
+
+
 def test_a_network_that_refuses_and_refuses_does_not_fill_the_log_and_hushes_no_other_warning():
     troubles = PeerWarnings()
     with capture_logs() as logs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from skillwire.cli.lan_view import heard, lan_object, status_text, trust_text
+from skillwire.cli.lan_view import UNHEARD, heard, lan_object, status_text, trust_text
 from skillwire.cli.options import (
     count_others,
     network_options,
@@ -87,6 +87,7 @@ def command(
             hits = client.find(words, origins, capability_type=capability_type)
         rungs = client.rungs
         may_use = any(skill.ref.lan for skill, _ in hits) and client.lan.settings.use_unverified
+        port = client.lan.settings.port if lan and not hits else 0
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
@@ -107,6 +108,7 @@ def command(
         no_match = f"no skill on the local network matches {words!r}"
         output.note(no_match if words else "no agent on the local network offers skills")
         output.hint("list all agents:", "skillwire lan")
+        output.hint(UNHEARD.format(port), "skillwire doctor")
     elif words:
         output.note(f"no skill matches {words!r}")
         has_asked = progress.has_traffic or any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})  # over UDP

@@ -13,6 +13,7 @@ import click
 
 from skillwire.cli.lan_options import discovery_option, lan_settings, make_agent
 from skillwire.cli.lan_view import (
+    UNHEARD,
     Screen,
     check_names,
     counted,
@@ -167,6 +168,7 @@ class _View:
         self._output = output
         self._agent = agent
         self._patience = settings.discovery.patience
+        self._port = settings.port
         self._seconds = seconds
 
     async def show_once(self) -> None:
@@ -179,7 +181,7 @@ class _View:
             self._print_notes(agent)
         columns = terminal_columns(sys.stdout)
         if columns is not None:
-            for line in picture(snapshot, columns):
+            for line in picture(snapshot, columns, port=self._port):
                 self._output.verbatim(*line)
         elif snapshot.skills:
             self._output.table(table(snapshot))
@@ -189,6 +191,7 @@ class _View:
         else:
             self._output.note("no agent on the local network offers a skill")
             self._output.hint("offer your own:", "skillwire serve FOLDER --lan")
+            self._output.hint(UNHEARD.format(self._port), "skillwire doctor")
 
     async def show(self) -> None:
         """Draw the state until the end; leave the last picture on the terminal."""
@@ -202,8 +205,11 @@ class _View:
                 with Screen() as screen:
                     while not ending.done():
                         woken.clear()
-                        lines = live_picture(agent.snapshot(), screen.size(), happened, is_complete=asked.done())
-                        screen.draw(lines)
+                        is_complete = asked.done()
+                        known = agent.snapshot()
+                        screen.draw(
+                            live_picture(known, screen.size(), happened, is_complete=is_complete, port=self._port)
+                        )
                         waiting = asyncio.create_task(woken.wait())
                         await asyncio.wait({waiting, ending}, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
                         waiting.cancel()
@@ -218,7 +224,7 @@ class _View:
                 await asyncio.gather(heard, asked, ending, return_exceptions=True)
             snapshot, size = agent.snapshot(), Screen.size()
             self._print_notes(agent)
-        for line in live_picture(snapshot, (size[0], size[1] - 1), happened, is_complete=True):
+        for line in live_picture(snapshot, (size[0], size[1] - 1), happened, port=self._port):
             self._output.verbatim(*line)
 
     async def stream(self, *, is_once: bool) -> None:

@@ -43,6 +43,8 @@ _WORDS: Final = {
     "maintenance": "said goodbye for maintenance",
     "upgrade": "said goodbye for an upgrade",
 }
+#: What to do where no agent is heard; it takes the port.
+UNHEARD: Final = "if there are some, let UDP port {} through their firewalls and yours, and run:"
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[J"
 _LEAVE: Final = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
@@ -173,9 +175,9 @@ def _pad(part: Styled, width: int) -> Styled:
     return part._replace(text=f"{part.text:<{width}}")
 
 
-def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
+def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True, port: int = 54321) -> list[Line]:
     """Return the network as lines of at most ``columns``; only if ``is_complete`` does an empty one mean no skills."""
-    lines = _head(snapshot, columns, is_complete=is_complete)
+    lines = _head(snapshot, columns, port, is_complete=is_complete)
     name = _name_width(snapshot, columns)
     for block in _blocks(snapshot):
         lines += _block_lines(snapshot, block, columns, name)
@@ -183,11 +185,16 @@ def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) ->
 
 
 def live_picture(
-    snapshot: LanSnapshot, size: tuple[int, int], changes: Sequence[LanChange] = (), *, is_complete: bool = True
+    snapshot: LanSnapshot,
+    size: tuple[int, int],
+    changes: Sequence[LanChange] = (),
+    *,
+    is_complete: bool = True,
+    port: int = 54321,
 ) -> list[Line]:
     """Return what fits on a terminal of ``size`` (columns, lines), with the last changes at the bottom."""
     columns, height = size
-    head = _head(snapshot, columns, is_complete=is_complete)
+    head = _head(snapshot, columns, port, is_complete=is_complete)
     foot: list[Line] = [[], *([change_text(change, columns) for change in changes] or [[dim("Ctrl-C stops")]])]
     room = height - len(head) - len(foot)
     blocks = _blocks(snapshot)
@@ -260,7 +267,7 @@ def heard(skill: LanSkill, now: float) -> str:
     return ago(now - skill.heard)
 
 
-def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:
+def _head(snapshot: LanSnapshot, columns: int, port: int, *, is_complete: bool) -> list[Line]:
     title = bold("local network")
     lines: list[Line]
     if not snapshot.skills and not is_complete:
@@ -271,7 +278,8 @@ def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Lin
             [],
             [dim("offer your own:")],
             ["  ", nowrap("skillwire serve FOLDER --lan")],
-            [dim("behind a firewall: allow UDP port 54321")],
+            [dim(f"behind a firewall: allow UDP port {port}")],
+            [dim("look for other causes: "), nowrap("skillwire doctor")],
         ]
     else:
         count = counted(snapshot)

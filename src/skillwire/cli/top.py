@@ -96,8 +96,8 @@ class _View:
         self._output.document(document)
         self._output.line(*self._counts())
         self._output.table(self._rows())
-        if snapshot is not None:
-            for line in picture(snapshot, Screen.size()[0]):
+        if snapshot is not None and self._agent is not None:
+            for line in picture(snapshot, Screen.size()[0], port=self._agent.settings.port):
                 self._output.verbatim(*line)
         for trouble in self._troubles.values():
             self._output.note(warning("note: "), trouble)
@@ -175,11 +175,10 @@ class _View:
 
     def _lines(self, size: tuple[int, int]) -> list[list[Part]]:
         columns, height = size
-        network = (
-            []
-            if self._agent is None
-            else [[], *picture(self._agent.snapshot(), columns, is_complete=self._is_complete)]
-        )
+        network: list[list[Part]] = []
+        if self._agent is not None:
+            port, is_complete = self._agent.settings.port, self._is_complete
+            network = [[], *picture(self._agent.snapshot(), columns, is_complete=is_complete, port=port)]
         foot: list[list[Part]] = [[warning(shortened(text, columns))] for text in self._troubles.values()]
         foot.append([dim("q quits, arrows scroll")])
         room = max(height - len(foot) - 1 - min(len(network), height // _LAN_SHARE), 1)

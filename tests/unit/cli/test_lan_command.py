@@ -140,6 +140,7 @@ def test_an_empty_network_says_what_to_do(on, told):
     assert result.out == ""
     assert "no agent on the local network offers a skill" in result.err
     assert "skillwire serve FOLDER --lan" in result.err
+    assert "let UDP port 54321 through their firewalls and yours, and run: skillwire doctor" in result.err
 
 
 def test_options_decide_where_and_how_long_is_listened(on, told, tmp_path):
@@ -262,7 +263,9 @@ def test_a_terminal_of_a_few_lines_shows_at_least_how_much_there_is():
 
 def test_before_answers_have_come_nothing_is_said_to_be_empty():
     assert seen(((), ()), 80, is_complete=False)[0] == "local network  listening ..."
-    assert "no skills found" in seen(((), ()), 80)[0]
+    lines = seen(((), ()), 40, port=50123)
+    assert "no skills found" in lines[0]
+    assert lines[-2:] == ["behind a firewall: allow UDP port 50123", "look for other causes: skillwire doctor"]
 
 
 def test_a_suspected_network_is_said_to_be():

@@ -99,7 +99,9 @@ def test_without_sources_the_local_network_is_named(capsys):
 def test_nothing_found_is_no_error(agent, capsys):
     agent.skills = []
     assert run(["find", "--lan"]) == 0
-    assert "no agent on the local network offers skills" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no agent on the local network offers skills" in said
+    assert "let UDP port 54321 through their firewalls and yours, and run: skillwire doctor" in said
 
 
 def test_one_that_may_be_called_only_by_saying_so_is_hinted_at_so(agent, capsys):

@@ -7,10 +7,13 @@ from skillwire.cli import top
 from skillwire.cli.lan_view import text_of
 from skillwire.cli.output import Output
 from skillwire.model.lan import LanSnapshot
+from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 class Agent:
     """An agent that hears nobody."""
+
+    settings = LanSettings(port=50123)
 
     async def discover(self):
         return ()
@@ -33,4 +36,4 @@ def test_what_helps_with_a_firewall_is_shown_once_it_was_listened(monkeypatch):
     assert "listening ..." in shown()
     assert "firewall" not in shown()
     asyncio.run(view._listen(agent))
-    assert "behind a firewall: allow UDP port 54321" in shown()
+    assert "behind a firewall: allow UDP port 50123" in shown()

@@ -35,7 +35,7 @@ from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
-from skillwire.wire.fetch import fetch
+from skillwire.wire.fetch import content_type, fetch, is_json
 
 WantedKind = Literal["api_key", "oauth2", "custom", "none", "unknown"]
 
@@ -89,7 +89,8 @@ class _AuthSearch:
 def find_site(url: str) -> Flow[str]:
     """Return ``url``, an address with a path, if a site is served below it; else its origin."""
     response = yield from fetch(HttpRequest(f"{url}{_PLACES[-1]}", headers=_JSON))
-    return url if response.status in {_OK, *_REFUSED} else str(parse_url(url).origin)
+    is_site = response.status in _REFUSED or (response.status == _OK and is_json(content_type(response)))
+    return url if is_site else str(parse_url(url).origin)
 
 
 def discover_auth(site: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:

@@ -405,7 +405,7 @@ def make_components(
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     downloads = Downloads(stores.packages, served, stores.tokens, time.time)
-    if is_registry:  # which serves nothing without its database, and lets nobody in without its key
+    if is_registry:  # which serves nothing without its database, and recognises no token without its key
         wait_for(stores.packages.has_operator())
         stores.tokens()
     packages = make_registry(stores, downloads, name) if is_registry else None

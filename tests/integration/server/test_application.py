@@ -7,7 +7,9 @@ from tests.support.publishing import Asgi, write_skill
 from tests.support.sites import INDEX, PUBLIC, Site
 
 from skillwire.adapters.files import loading
+from skillwire.errors import StorageError
 from skillwire.server import create_app
+from skillwire.server.app import make_components
 
 LARGE = bytes(range(256)) * 4_000
 
@@ -73,3 +75,14 @@ async def test_a_worker_hands_on_who_may_see_what_it_refuses(tmp_path, monkeypat
     (tmp_path / "skills" / "other" / "SKILL.md").write_text("no frontmatter")
     site.look()
     assert await site.statuses() == [401, 200]  # its descriptor says how to be let in
+
+
+def test_a_registry_does_not_start_with_a_key_that_others_can_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
+    state = tmp_path / "state"
+    state.mkdir(0o700)
+    (state / "server.key").write_bytes(bytes(range(32)))
+    (state / "server.key").chmod(0o644)
+    with pytest.raises(StorageError) as caught:
+        make_components((), is_registry=True)
+    assert caught.value.code == "SERVER_KEY"

@@ -90,15 +90,6 @@ def test_a_worker_runs_what_the_file_leaves_to_workers(arguments, number, tmp_pa
     assert made == [number]
 
 
-def test_a_registry_does_not_start_with_a_key_that_others_can_read(tmp_path):
-    state = tmp_path / "state"
-    state.mkdir(0o700)
-    (state / "server.key").write_bytes(bytes(range(32)))
-    (state / "server.key").chmod(0o644)
-    refused = run_command("serve", "--registry", "--port", "0", env={"SKILLWIRE_HOME": str(tmp_path)})
-    assert (refused.code, "SERVER_KEY" in refused.err) == (7, True), refused.err
-
-
 def test_a_misspelt_variable_is_reported_with_the_likely_one(capsys):
     output = Output()
     serve.command.warn_of_variables(output, {"SKILLWIRE_SERVE_PROT": "1", "SKILLWIRE_SERVE_PORT": "2", "PORT": "3"})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillwire.client.login import AuthRequirements, discover_auth, new_token, scopes_refused, try_out
+from skillwire.client.login import AuthRequirements, discover_auth, find_site, new_token, scopes_refused, try_out
 from skillwire.errors import FetchError
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
@@ -127,6 +127,20 @@ def test_new_token_is_tried_once(status, refused_at):
 
     assert drive(try_out(TOKEN, ORIGIN, refused_at), answer) == (502 if status == 502 else None)
     assert sent == [(refused_at or ASD, "Bearer t")]
+
+
+@pytest.mark.parametrize(
+    ("status", "media_type", "is_site"),
+    [(200, "application/json", True), (200, "text/html", False), (401, "", True), (404, "application/json", False)],
+)
+def test_a_site_below_a_path_is_one_that_has_an_index_there(status, media_type, is_site):
+    """A host that answers every path with its page has no site there."""
+
+    def answer(request):
+        assert request.url == f"{ORIGIN}/team/.well-known/agent-skills/index.json"
+        return HttpResponse(request.url, status, {"content-type": media_type}, b"")
+
+    assert drive(find_site(f"{ORIGIN}/team"), answer) == (f"{ORIGIN}/team" if is_site else ORIGIN)
 
 
 def test_token_that_the_origin_refuses_is_an_error_with_the_reason():

@@ -1,4 +1,4 @@
-"""Entries of an index to bytes, with a library that the client's decoder does without: it need not load it.
+"""Entries of an index to bytes. The library that encodes is not loaded by the client, which only decodes.
 
 Spec: ASD Discovery Index; specs §1.
 """

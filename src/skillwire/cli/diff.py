@@ -130,10 +130,7 @@ def print_changes(output: Output, changes: Iterable[FileChange], *, most: int | 
         counts = [sum(line.sign == sign for line in change.lines) for sign in "+-"]
         numbers = f"  +{counts[0]} -{counts[1]}" if change.lines else f"  {change.reason}"
         if change.lines and change.old and change.new:
-            removed, added = (
-                [line.text.removesuffix("\r") for line in change.lines if line.sign == sign] for sign in "-+"
-            )
-            numbers += "  Only its line ends differ." if removed == added else ""
+            numbers += "  Only its line ends differ." if change.only_line_ends else ""
             if change.old.executable != change.new.executable:
                 numbers += f"  It is {'now' if change.new.executable else 'no longer'} executable."
         show(bold(change.path), f"  {change.kind}", dim(numbers))

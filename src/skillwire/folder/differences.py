@@ -28,13 +28,17 @@ class DiffLine(NamedTuple):
 
 
 class FileChange(NamedTuple):
-    """A changed file: ``old`` and ``new`` are None where it is not there; without ``lines`` there is a ``reason``."""
+    """A changed file: ``old`` and ``new`` are None where it is not there; without ``lines`` there is a ``reason``.
+
+    With ``only_line_ends`` the bytes of both are the same but for carriage returns before line feeds.
+    """
 
     path: str
     old: SkillFile | None
     new: SkillFile | None
     lines: Sequence[DiffLine] = ()
     reason: str = ""
+    only_line_ends: bool = False
 
     @property
     def kind(self) -> Literal["added", "removed", "changed"]:
@@ -106,7 +110,8 @@ def _compare(change: FileChange, read: Callable[[Digest], bytes | None], budget:
     budget.bytes -= sum(sizes)
     if budget.bytes < 0 or max(sizes) > limits.PAGE_FILE_BYTES:
         return change._replace(reason="It is too large to be compared here.")
-    before, after = ("" if file is None else read_text_file(read(file.digest) or b"") for file in (old, new))
+    contents = [b"" if file is None else read(file.digest) or b"" for file in (old, new)]
+    before, after = map(read_text_file, contents)
     if before is None or after is None:
         return change._replace(reason="It is not a text.")
     try:
@@ -117,7 +122,8 @@ def _compare(change: FileChange, read: Callable[[Digest], bytes | None], budget:
         return change._replace(reason="It has more changed lines than there is room for.")
     budget.lines -= len(lines)
     same = "Only a byte order mark or the end of the last line differs." if old and new else "It is empty."
-    return change._replace(lines=lines, reason="" if lines else same)
+    unix = {content.replace(b"\r\n", b"\n") for content in contents}
+    return change._replace(lines=lines, reason="" if lines else same, only_line_ends=bool(lines) and len(unix) == 1)
 
 
 def compare_lines(old: str, new: str, budget: Budget) -> Iterator[DiffLine]:

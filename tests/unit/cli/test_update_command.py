@@ -30,3 +30,22 @@ def test_verify_names_the_lock_that_is_not_there(tmp_path, monkeypatch, scope, l
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     done = run_command("verify", *scope)
     assert (done.code, done.err) == (0, f"no skills are installed: there is no {tmp_path / lock}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "only_line_ends"),
+    [
+        (b"a\r\nb\nc\r\n", True),
+        (b"b\nc\na\n", False),  # a moved line is the same text removed and added
+        (b"\xef\xbb\xbfa\r\nb\nc\n", False),
+    ],
+)
+def test_only_line_ends_differ_where_all_else_is_the_same(project, content, only_line_ends):
+    text = project / "source/notes/steps.txt"
+    text.write_bytes(b"a\nb\nc\n")
+    assert run_command("add", "./source/notes", "--agent", "codex", "--yes", "--overwrite").code == 0
+    text.write_bytes(content)
+    done = run_command("diff", "notes")
+    assert done.code == 1
+    assert "steps.txt  changed  +" in done.out
+    assert ("Only its line ends differ." in done.out) is only_line_ends

@@ -23,6 +23,8 @@ REVOKED: Final = "its key was revoked"
 REVOKED_FIX: Final = (
     "To trust it again, run skillwire key new --replace --agent {agent} on its machine, and have the new key certified."
 )
+#: After an acknowledgment, which any host can forge: it must not advise to replace the key.
+REVOKED_HERE_FIX: Final = "Run skillwire doctor on this machine: it asks the authority whether the key was revoked."
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
 

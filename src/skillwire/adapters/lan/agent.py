@@ -47,13 +47,13 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.execution import Moment
-from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.lan import REVOKED, REVOKED_FIX, REVOKED_HERE_FIX, LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.events import Acknowledged, NodeEvent, PeerMismatch, ProbeRequested, Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
 from skillwire.protocols.skill_discovery.limits import BoundedDict
-from skillwire.protocols.skill_discovery.messages import ACCEPTED, HealthStatus, Reason
+from skillwire.protocols.skill_discovery.messages import ACCEPTED, HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider
@@ -204,7 +204,6 @@ class EventRouter:
         suspects: SuspectProbes,
         queries: Queries,
         *,
-        agent_id: str = "",
         on_trouble: Callable[[TrustError], object],
         on_recovery: Callable[[str, str], object] = lambda *_: None,
     ) -> None:
@@ -213,7 +212,6 @@ class EventRouter:
         self._state = state
         self._suspects = suspects
         self._queries = queries
-        self._agent_id = agent_id
         self._on_trouble = on_trouble
         self._on_recovery = on_recovery
         self._refused: BoundedDict[tuple[str, str], bool] = BoundedDict(limits.LAN_REGISTRIES)  # by host and skill
@@ -229,7 +227,9 @@ class EventRouter:
             elif isinstance(event, Refused):
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
-                fix = REVOKED_FIX.format(agent=event.agent_id) if event.agent_id and REVOKED in event.reason else None
+                # What is malformed is quoted in the reason, so the words alone are no verdict.
+                is_revoked = event.status is Outcome.UNAUTHORIZED and REVOKED in event.reason
+                fix = REVOKED_FIX.format(agent=event.agent_id) if event.agent_id and is_revoked else None
                 self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}", fix=fix))
             elif isinstance(event, ProbeRequested):
                 self._suspects.probe(link, event.listed)
@@ -265,7 +265,7 @@ class EventRouter:
             self._refused.put((event.by.host, event.skill_id), True)
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
-            fix = REVOKED_FIX.format(agent=self._agent_id) if REVOKED in event.message else None
+            fix = REVOKED_HERE_FIX if REVOKED in event.message else None
             self._on_trouble(TrustError("DISC_003", text, fix=fix))
 
     def _changed(self, link: Link, change: Change) -> None:
@@ -356,7 +356,7 @@ class LanAgent:
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
         self._suspects = SuspectProbes()
         parts = self._view, self._state, self._suspects, self._queries
-        self._router = EventRouter(*parts, agent_id=self.agent_id, on_trouble=on_trouble, on_recovery=on_recovery)
+        self._router = EventRouter(*parts, on_trouble=on_trouble, on_recovery=on_recovery)
         self._links: Links | None = None
         self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}

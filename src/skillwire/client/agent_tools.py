@@ -45,6 +45,7 @@ Framework: TypeAlias = Literal["langchain", "openai-agents", "pydantic-ai"]
 READ_SKILL: Final = "read_skill"
 _MOST: Final = 128  # tools that the APIs of models take in one request
 _SHOWN: Final = 5
+_NAME_LENGTH: Final = 64  # characters that the APIs of models take in the name of a tool
 _NO_TOOL: Final = re.compile(r"[^A-Za-z0-9_-]")  # what the APIs of models refuse in the name of a tool
 
 
@@ -95,7 +96,7 @@ def tools(
     try:
         skills = _by_tool_name([skill for skill, _ in client.find("", origin)])
         ids = {skill.name: name for name, skill in skills.items()}
-        names = [name if name in skills else ids.get(name, name) for name in names]
+        names = [ids.get(name, name) for name in names]
         if missing := [name for name in names if name not in skills]:
             message = f"{origin} offers no skill {ascii(missing[0])[1:-1][:80]}"
             offered = f"Give names= that it offers: {first_of(sorted(skills), _SHOWN)}."
@@ -112,12 +113,21 @@ def tools(
 
 
 def _by_tool_name(skills: list[RemoteSkill]) -> dict[str, RemoteSkill]:
-    """Return skills by the last part of their ids, or by the whole id where others share that, as a tool is named."""
+    """Return skills by the last part of their ids, or by the whole id where others share that, as a tool is named.
+
+    A name is cut to the length that a tool's has; one that is taken then gets a number, in the order of the ids.
+    """
     short = {skill.name: _NO_TOOL.sub("_", skill.name.rpartition("/")[2]) for skill in skills}
     times = Counter([*short.values(), READ_SKILL])
-    return {
-        short[skill.name] if times[short[skill.name]] == 1 else _NO_TOOL.sub("_", skill.name): skill for skill in skills
-    }
+    named: dict[str, RemoteSkill] = {}
+    for skill_id, skill in sorted({skill.name: skill for skill in skills}.items()):
+        whole = short[skill_id] if times[short[skill_id]] == 1 else _NO_TOOL.sub("_", skill_id)
+        name, number = whole[:_NAME_LENGTH], 1
+        while name in named or name == READ_SKILL:
+            number += 1
+            name = f"{whole[: _NAME_LENGTH - len(f'_{number}')]}_{number}"
+        named[name] = skill
+    return named
 
 
 def _tools_of(

@@ -95,3 +95,22 @@ def test_no_tool_has_a_name_that_apis_of_models_refuse(place):
     assert sorted(tool.name for tool in found) == ["a_example_forecast", "b_forecast", "b_read_skill", "v1_5"]
     [tool] = skillwire.tools(ORIGIN, "openai-agents", names=["b/forecast"], client=place.client)
     assert tool.name == "b_forecast"
+
+
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (["a/v1.5", "a/v1_5"], ["a_v1_5", "a_v1_5_2"]),
+        (["read/skill", "q/skill"], ["q_skill", "read_skill_2"]),
+        (["z/a_b", "a/b", "c/b"], ["a_b", "a_b_2", "c_b"]),
+        ([f"a/{'x' * 80}", f"b/{'x' * 80}y"], ["x" * 64, "x" * 62 + "_2"]),
+    ],
+)
+def test_each_skill_has_a_tool_of_its_own_name(ids, names, place):
+    place.share(*(ENTRY | {"id": one, "descriptor_url": f"{ORIGIN}/{one}.json"} for one in ids))
+    for one in ids:
+        place.describe(f"{ORIGIN}/{one}.json", id=one)
+    found = skillwire.tools(ORIGIN, "openai-agents", client=place.client)
+    assert sorted(tool.name for tool in found) == names
+    chosen = [skillwire.tools(ORIGIN, "openai-agents", names=[one], client=place.client)[0].name for one in ids]
+    assert sorted(chosen) == names

@@ -106,8 +106,9 @@ def new(
     The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
     keys = key_files.LanKeys()
-    agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
-    keys = keys.of_agent(agent_id)
+    own = _settings().agent_id or keys.known_id()
+    agent_id = agent or own or ("agent" if dry_run else keys.agent_id())
+    keys = keys.of_agent(agent_id) if agent_id == own else _of_agent(keys, agent_id)
     names = certificates.RequestedNames((agent_id,), skills, hosts).check()
     is_new = replace or not keys.key_file.exists()
     request = None
@@ -193,8 +194,7 @@ def show(*, output: Output, agent: str | None) -> None:
     if agent is not None and agent != agent_id:
         keys = first.of_agent(agent)
         if keys is first:
-            known = ", ".join(filter(None, (agent_id, *(one.folder.name for one in first.numbered())))) or "none yet"
-            raise UsageError("USAGE", f"no agent of this machine is named {agent}", fix=f"Name one of these: {known}.")
+            raise _unknown_agent(agent, (agent_id, *(one.folder.name for one in first.numbered())))
         agent_id = agent
     certificate = keys.certificate()
     shown = None if certificate is None else _describe(certificate, settings, output)
@@ -281,6 +281,27 @@ def _find_agent(
     fix = f"Issue it for the key of that agent: skillwire key new{which}, then skillwire ca issue --request."
     place = SourceLocation(str(file))
     raise ValidationError("LAN_TRUST", "no agent of this machine has the certificate's key", place=place, fix=fix)
+
+
+def _of_agent(first: LanKeys, agent_id: str) -> LanKeys:
+    """Return the folder of an agent that was named; the first one's name is free until an authority certifies it."""
+    keys = first.of_agent(agent_id)
+    certificate = first.certificate() if keys is first else None
+    if certificate is None or certificates.is_own(certificate):
+        return keys
+    names = certificates.agents_of(certificate)
+    if names and agent_id not in names:
+        raise _unknown_agent(agent_id, (*names, *(one.folder.name for one in first.numbered())), _STARTED)
+    return keys
+
+
+_STARTED: Final = " The key of a second agent is made when its server first starts."
+
+
+def _unknown_agent(agent_id: str, names: Sequence[str | None], more: str = "") -> UsageError:
+    known = ", ".join(filter(None, names)) or "none yet"
+    fix = f"Name one of these: {known}.{more}"
+    return UsageError("USAGE", f"no agent of this machine is named {agent_id}", fix=fix)
 
 
 _SECOND: Final = "For a second agent, start its server, and certify the key that skillwire key new --agent NAME shows."

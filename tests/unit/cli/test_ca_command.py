@@ -345,3 +345,22 @@ def test_a_certificate_of_a_key_that_no_agent_has_is_refused_with_the_way(told, 
     said = " ".join(told("key", "install", "issued", status=1).err.split())
     assert "no agent of this machine has the certificate's key" in said
     assert "skillwire key new --agent hosta-2, then" in said
+
+
+@pytest.mark.usefixtures("second")
+@pytest.mark.parametrize("replace", [(), ("--replace",)])
+def test_a_mistyped_agent_neither_replaces_the_key_of_the_first_nor_asks_with_it(told, replace):
+    key, certificate = LanKeys().key_file.read_bytes(), LanKeys().certificate()
+    said = told("key", "new", "--agent", "hosta2", *replace, status=2)
+    assert said.out == ""
+    assert "no agent of this machine is named hosta2" in said.err
+    fix = "Name one of these: hosta, hosta-2. The key of a second agent is made when its server first starts."
+    assert fix in " ".join(said.err.split())
+    assert (LanKeys().key_file.read_bytes(), LanKeys().certificate()) == (key, certificate)
+
+
+@pytest.mark.usefixtures("second")
+def test_the_name_of_the_settings_is_asked_for_though_the_certificate_has_another(told, place):
+    (place / "home" / "config").mkdir(parents=True)
+    (place / "home" / "config" / "skillwire.toml").write_text('[discovery]\nagentId = "hostb"\n')
+    assert "BEGIN CERTIFICATE REQUEST" in told("key", "new").out

@@ -139,7 +139,7 @@ class InstallFlows:
             skill = yield from self.resolve_one(text, refresh=True, both=both, is_typed=bool(reference))
         return skill, (yield from self._limit_lookup(describe(skill, self.context._replace(refresh=True))))
 
-    def with_present_inputs(
+    def retry_with_current_inputs(
         self,
         skill: SkillRef,
         descriptor: SkillDescriptor | None,

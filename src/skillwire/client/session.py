@@ -286,7 +286,7 @@ class ClientSession(InstallFlows):
         def call(skill: SkillRef, found: SkillDescriptor | None) -> Flow[RemoteExecution]:
             return self.call(skill, found, inputs, {**options, "timeout": limit.left()})
 
-        return (yield from self.with_present_inputs(ref, descriptor, call, reference, limit))
+        return (yield from self.retry_with_current_inputs(ref, descriptor, call, reference, limit))
 
     def call_capability(
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
@@ -306,7 +306,7 @@ class ClientSession(InstallFlows):
                 options = {**options, "timeout": providers.limit.left()}
                 stage = "checking"
                 check = partial(self._check_call, inputs=inputs, options=options)
-                flow = self.with_present_inputs(ref, described, check, "", providers.limit)
+                flow = self.retry_with_current_inputs(ref, described, check, "", providers.limit)
                 ref, descriptor, prepared = yield from flow
                 is_safe = prepared.method == "GET"
                 stage = "calling"

@@ -117,7 +117,7 @@ class SkillFlows(Generic[RunnerT]):
             return self._session.prepare_call(ref, descriptor, inputs, options)
 
         descriptor = yield from self._known_descriptor()
-        flow = self._session.with_present_inputs(self._ref, descriptor, prepare, self._reference, limit)
+        flow = self._session.retry_with_current_inputs(self._ref, descriptor, prepare, self._reference, limit)
         return (yield from flow)
 
     def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
@@ -129,7 +129,7 @@ class SkillFlows(Generic[RunnerT]):
             return self._session.call(ref, descriptor, inputs, options)
 
         descriptor = yield from self._known_descriptor()
-        flow = self._session.with_present_inputs(self._ref, descriptor, call, self._reference, limit)
+        flow = self._session.retry_with_current_inputs(self._ref, descriptor, call, self._reference, limit)
         return (yield from flow)
 
     def _fetch_files(self) -> Flow[Files]:

@@ -149,7 +149,8 @@ class InstallFlows:
     ) -> Flow[T]:
         """Return what ``attempt`` returns; refused inputs are tried again where a descriptor read anew is another one.
 
-        The cache may have the descriptor of a version before, whose inputs are not those of the skill that runs.
+        The cache may have the descriptor of a version before, whose inputs are not those of the skill that runs. A call
+        that was sent is sent again only to the same endpoint in the same way: the user's consent was for that one.
         """
         try:
             return (yield from attempt(skill, descriptor))
@@ -162,7 +163,8 @@ class InstallFlows:
             skill, present = yield from limit_time(self._describe_anew(skill, reference), limit.left())
         except SkillwireError:
             raise refusal from None
-        if present == descriptor:
+        was_sent = "errors" not in refusal.details  # the check before sending lists them, and no provider's refusal can
+        if present == descriptor or (was_sent and _destination(present) != _destination(descriptor)):
             raise refusal
         return (yield from attempt(skill, present))
 
@@ -444,3 +446,7 @@ class InstallFlows:
             if finding := release_warning(skill):
                 self.context.report(finding)
         return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
+
+
+def _destination(descriptor: SkillDescriptor) -> tuple[object, ...]:
+    return descriptor.endpoint.url, descriptor.endpoint.method, descriptor.auth

@@ -271,6 +271,37 @@ class TestSending:
         assert [row["path"] for row in error.details["errors"]] == ["/inputs/city", "/inputs/place"]
         assert len(place.sent("POST")) == 1
 
+    @pytest.mark.parametrize("way", ["reference", "skill"])
+    @pytest.mark.parametrize(
+        ("base", "method", "auth"),
+        [
+            ("https://bank.example", "POST", {"type": "none"}),
+            ("https://a.example", "PUT", {"type": "none"}),
+            ("https://a.example", "POST", {"type": "api_key", "header": "X-Key"}),
+        ],
+        ids=["url", "method", "auth"],
+    )
+    def test_consent_to_an_endpoint_holds_for_no_other_that_a_new_descriptor_names(
+        self, place, way, base, method, auth
+    ):
+        def describe(base, method, auth, **headers):
+            urls = {"status_url": f"{base}/{{execution_id}}", "result_url": f"{base}/r/{{execution_id}}"}
+            place.describe(endpoint={"url": f"{base}/call", "method": method, **urls}, auth=auth, **headers)
+
+        for origin in ("https://a.example", "https://bank.example"):
+            open_store().keep(Credential(origin, "api_key", "key-1", "login"))
+        client = place.open()
+        describe("https://a.example", "POST", {"type": "none"}, cache_control="max-age=60")
+        skill = client.show(NAME)
+        skill.descriptor()
+        describe(base, method, auth)
+        place.publisher.reply("POST", "https://a.example/call", refused(422, "VALIDATION_ERROR", "No such city."))
+        place.publisher.reply(method, f"{base}/call", refused(422, "VALIDATION_ERROR", "No such city."), DONE)
+        call = skill.call if way == "skill" else lambda inputs, **options: client.call(NAME, inputs, **options)
+        assert "No such city." in failing(call, {"city": "Bern"}, consent=True).message
+        asked = [(one.method, one.url) for one in place.publisher.requests if not one.url.startswith(ORIGIN)]
+        assert asked == [("POST", "https://a.example/call")]
+
     def test_a_refusal_by_an_unchanged_descriptor_is_the_providers(self, place):
         place.post(refused(422, "VALIDATION_ERROR", "No such city."))
         assert "No such city." in failing(place.call).message

@@ -103,7 +103,7 @@ def test_no_tool_has_a_name_that_apis_of_models_refuse(place):
         (["a/v1.5", "a/v1_5"], ["a_v1_5", "a_v1_5_2"]),
         (["read/skill", "q/skill"], ["q_skill", "read_skill_2"]),
         (["z/a_b", "a/b", "c/b"], ["a_b", "a_b_2", "c_b"]),
-        ([f"a/{'x' * 80}", f"b/{'x' * 80}y"], ["x" * 64, "x" * 62 + "_2"]),
+        ([f"a/{'x' * 80}", f"b/{'x' * 80}y"], ["x" * 62 + "_2", "x" * 64]),
     ],
 )
 def test_each_skill_has_a_tool_of_its_own_name(ids, names, place):

@@ -306,9 +306,11 @@ class ClientSession(InstallFlows):
                 options = {**options, "timeout": providers.limit.left()}
                 stage = "checking"
                 check = partial(self._check_call, inputs=inputs, options=options)
-                flow = self.retry_with_current_inputs(ref, described, check, "", providers.limit)
+                lookup = TimeLimit(providers.lookup_seconds())
+                flow = self.retry_with_current_inputs(ref, described, check, "", lookup)
                 ref, descriptor, prepared = yield from flow
                 is_safe = prepared.method == "GET"
+                options = {**options, "timeout": providers.limit.left()}
                 stage = "calling"
                 execution = yield from self.call(ref, descriptor, inputs, options)
             except SkillwireError as error:

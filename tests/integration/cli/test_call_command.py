@@ -478,3 +478,22 @@ def test_inputs_changed_since_the_descriptor_was_kept_are_read_as_the_present_on
     else:
         assert run(["call", f"http://{FIRST.endpoint}/forecast", "days=3"]) == 0
         assert servers.bodies[-1] == {"days": 3}
+
+
+def test_a_call_that_has_become_unsafe_is_not_sent_by_the_new_method(servers):
+    url = f"http://{FIRST.endpoint}/forecast.json"
+
+    def publish(method, *inputs, **headers):
+        document = {**DESCRIPTOR, "endpoint": {"url": f"http://{FIRST.endpoint}/call", "method": method}}
+        servers.answer(url, json.dumps({**document, "inputs": inputs}).encode(), **headers)
+
+    servers.serve(FIRST, FetchError("CONNECTION_LOST", "the answer was lost"))
+    servers.serve(SECOND, answer({"high": 29}))
+    publish("GET", *CITY, cache_control="max-age=60")
+    assert run(["show", f"http://{FIRST.endpoint}/forecast"]) == 0
+    publish("POST", *CITY, {**CITY[0], "name": "day", "required": False})
+    servers.reply(
+        "GET", f"http://{FIRST.endpoint}/call?city=Bern", answer({"error": {"code": "VALIDATION_ERROR"}}, 422)
+    )
+    assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
+    assert [one.url for one in servers.requests if one.method == "POST"] == [f"http://{SECOND.endpoint}/call"]

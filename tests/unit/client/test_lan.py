@@ -10,7 +10,7 @@ from tests.support.eventually import PATIENCE
 from tests.support.fake_lan import FIRST, SECOND, STAMPS, THIRD, FakeLanAgent, done, lan_skill, told
 from tests.unit.protocols.sharing_samples import ENTRY
 
-from skillwire import AsyncClient
+from skillwire import AsyncClient, limits
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.adapters.files.credentials import open_store
 from skillwire.cli.lan_view import status_text
@@ -20,7 +20,7 @@ from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
 from skillwire.model.url import parse_url
 from skillwire.resolver.settings import Settings
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse, TimeLimit
 
 
 def refused(status, code):
@@ -68,6 +68,27 @@ class TestWhoIsCalled:
         waited = {parse_url(one.url).host: one.timeout for one in network.publisher.requests if one.method == "GET"}
         assert 0 < waited["192.168.1.1"] <= first
         assert 0 < waited["192.168.1.2"] <= last
+
+    def test_a_descriptor_that_is_read_anew_takes_its_time_from_the_call(self, network, monkeypatch):
+        network.serves(FIRST, done(1))
+        network.serves(SECOND, done(2))
+        url = "http://192.168.1.1:8000/forecast.json"
+        document = network.publisher._answers[url].body
+        network.publisher.answer(url, document.replace(b'"city"', b'"town"'), cache_control="max-age=60")
+        network.client.show("http://192.168.1.1:8000/forecast").descriptor()
+        network.publisher.answer(url, document)
+        network.publisher.requests.clear()
+
+        def left(limit):
+            reads = sum(one.url == url for one in network.publisher.requests)
+            return limit.seconds and limit.seconds - 2.0 * reads
+
+        monkeypatch.setattr(TimeLimit, "left", left)
+        assert network.call(timeout=60).output == {"from": 1}
+        (read,) = [one for one in network.publisher.requests if one.url == url]
+        assert read.timeout <= limits.CALL_LOOKUP_SECONDS, "another provider is known"
+        (call,) = [one for one in network.publisher.requests if one.method == "POST"]
+        assert json.loads(call.body or b"")["context"]["timeout_ms"] == 58_000
 
     def test_one_that_publishes_something_else_is_passed_over(self, network):
         network.serves(FIRST._replace(skill_id="almanac"), done(1))

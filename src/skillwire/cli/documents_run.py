@@ -506,6 +506,7 @@ class PackageStateDocument(TypedDict):
     reason: Annotated[str | None, "Why; null without a reason"]
     successor: Annotated[str | None, "Package to use instead; null without one"]
     copies: Annotated[list[str], "Other packages of the same bytes, after a quarantine"]
+    more_copies: Annotated[bool, "Whether there may be others that are not named"]
 
 
 class RegistryDocument(TypedDict):

@@ -10,7 +10,7 @@ import click
 
 from skillwire.cli.options import combine, dry_run_option, open_client, open_progress
 from skillwire.cli.output import Output, bold, dim, output_options, success, warning
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, first_of
 from skillwire.folder.files import find_folders
 from skillwire.model.package import read_reference
 
@@ -28,6 +28,7 @@ state_options = combine(
     click.option("--undo", is_flag=True, help="Make it active again."),
 )
 _AT_ONCE: Final = 64  # folders whose results are printed together
+_NAMED: Final = 8  # packages in a line
 _WORDS: Final = {"created": "published ", "repeated": "already there ", "checked": "would publish "}
 
 
@@ -163,9 +164,16 @@ def _set_state(output: Output, reference: str, registry: str, status: str, *, re
 
 
 def print_state(
-    output: Output, reference: str, status: str, reason: str, successor: str = "", *, copies: Iterable[object] = ()
+    output: Output,
+    reference: str,
+    status: str,
+    reason: str,
+    successor: str = "",
+    *,
+    copies: Iterable[object] = (),
+    more: bool = False,
 ) -> None:
-    """Print the new state of a package or a version, and the other packages that have its bytes."""
+    """Print the new state of a package or a version, and packages of its bytes; with ``more`` there may be others."""
     names = [str(one) for one in copies]
     output.document(
         {
@@ -175,8 +183,11 @@ def print_state(
             "reason": reason or None,
             "successor": successor or None,
             "copies": names,
+            "more_copies": more,
         }
     )
     output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))
     if names:
-        output.note(warning("other packages have the same bytes: "), ", ".join(names))
+        output.note(warning("other packages have the same bytes: "), first_of(names, _NAMED))
+    if more:
+        output.note("not all packages were compared: others may have the same bytes")

@@ -300,8 +300,8 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, yes:
         raise UsageError("USAGE", f"{reference} was not deleted", fix="Confirm it, or pass --yes.")
     with open_client(output) as client:
         answer = client.registry(registry).set_state(reference, status, reason=reason)
-    copies = answer.get("copies")
-    print_state(output, reference, status, reason, copies=copies if isinstance(copies, list) else ())
+    copies, more = answer.get("copies"), answer.get("more_copies") is True
+    print_state(output, reference, status, reason, copies=copies if isinstance(copies, list) else (), more=more)
 
 
 @command.command()

@@ -82,10 +82,18 @@ def test_a_digest_that_was_kept_and_is_gone_breaks_the_log(log):
 
 @pytest.mark.usefixtures("answered")
 def test_a_quarantine_names_the_other_packages_of_the_same_bytes(monkeypatch):
-    monkeypatch.setattr(RemoteRegistry, "set_state", lambda *_, **__: {"copies": ["bob/notes", "eve/notes"]})
+    answer: dict[str, object] = {"copies": ["bob/notes", "eve/notes"]}
+    monkeypatch.setattr(RemoteRegistry, "set_state", lambda *_, **__: answer)
     status = ("registry", "status", "ann/notes", "quarantined", "--reason", "steals keys")
-    assert "other packages have the same bytes: bob/notes, eve/notes" in run_command(*status).err
-    assert run_command(*status, "--json").document()["copies"] == ["bob/notes", "eve/notes"]
+    assert run_command(*status).err == "other packages have the same bytes: bob/notes, eve/notes\n"
+    document = run_command(*status, "--json").document()
+    assert (document["copies"], document["more_copies"]) == (answer["copies"], False)
+    many = [f"p{number}/notes" for number in range(100)]
+    answer |= {"copies": many, "more_copies": True}
+    named, cut = run_command(*status).err.splitlines()
+    assert named == "other packages have the same bytes: " + ", ".join(many[:8]) + " and 92 more"
+    assert cut == "not all packages were compared: others may have the same bytes"
+    assert run_command(*status, "--json").document()["more_copies"]
 
 
 @pytest.mark.usefixtures("answered")

@@ -8,6 +8,7 @@ not know of is answered as what is not there, on every path. A renamed namespace
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -84,6 +85,7 @@ _STATUS_OF_CODE: Final = {
 }
 #: Of an offset.
 _DIGITS: Final = 12
+_COPIED: Final = 10  # digests of a quarantined package that are looked for in others
 _JSON: Final = "application/json"
 _BYTES: Final = {"type": "string", "format": "binary"}
 _CONTINUED: Final = Operation(
@@ -266,7 +268,7 @@ class PackageRoutes:
             found = await self._registry.set_state(actor, found, state)
         described = await self._describe(context, found)
         if asked.status == "quarantined":
-            described.copies = await self._copies(found, described.versions)
+            described.copies, described.more_copies = await self._copies(found, described.versions)
         return answer(described)
 
     async def delete(self, context: RequestContext) -> ASGIApp:
@@ -297,17 +299,26 @@ class PackageRoutes:
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
         described = messages.version_object(changed, package, context.site, with_files=True)
         if state.status is Status.QUARANTINED:
-            described.copies = await self._copies(package, [described])
+            described.copies, described.more_copies = await self._copies(package, [described])
         return answer(described)
 
-    async def _copies(self, package: Package, versions: Sequence[messages.VersionObject]) -> list[str]:
-        """Return the other packages that have the bytes of these versions, but for versions in quarantine."""
-        copies = set()
-        for digest in list({one.digest: None for one in versions})[: limits.REGISTRY_PAGE]:
-            for one in await self._store.by_artifact(Digest(digest), limits.REGISTRY_PAGE):
-                if one.package != package.name and one.state.status is not Status.QUARANTINED:
-                    copies.add(str(one.package))
-        return sorted(copies)
+    async def _copies(self, package: Package, versions: Sequence[messages.VersionObject]) -> tuple[list[str], bool]:
+        """Return the other packages that have the bytes of these versions, and whether there may be more.
+
+        Versions in quarantine do not count. The highest ``_COPIED`` digests are looked for.
+        """
+        digests, most = list(dict.fromkeys(one.digest for one in versions)), limits.REGISTRY_PAGE
+        looked = [self._store.by_artifact(Digest(one), most + 1) for one in digests[:_COPIED]]
+        found = await asyncio.gather(*looked)
+        copies = sorted(
+            {
+                str(one.package)
+                for one in itertools.chain.from_iterable(found)
+                if one.package != package.name and one.state.status is not Status.QUARANTINED
+            }
+        )
+        is_cut = len(digests) > _COPIED or len(copies) > most or any(len(rows) > most for rows in found)
+        return copies[:most], is_cut
 
     async def download(self, context: RequestContext) -> None:
         """Send the artifact of a version."""

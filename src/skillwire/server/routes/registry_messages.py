@@ -109,7 +109,8 @@ class FileObject(Struct):
 class VersionObject(Struct):
     """A version; ``digest`` is that of the artifact at ``url``, ``uploaded`` that of what its publisher sent.
 
-    Only the answer about one version has ``files``, and that to a quarantine ``copies``: other packages of these bytes.
+    Only the answer about one version has ``files``, and that to a quarantine ``copies``: other packages of these bytes,
+    and ``more_copies``: whether there may be others that it does not name.
     """
 
     version: str
@@ -126,6 +127,7 @@ class VersionObject(Struct):
     url: str
     files: list[FileObject] | UnsetType = UNSET
     copies: list[str] | UnsetType = UNSET
+    more_copies: bool | UnsetType = UNSET
 
 
 class PackageSummary(Struct):
@@ -142,7 +144,8 @@ class PackageSummary(Struct):
 class PackageObject(PackageSummary):
     """A package with its versions, highest first, and downloads by day; ``readers`` for members of its namespace.
 
-    The answer to a quarantine has ``copies``: other packages of the same bytes.
+    The answer to a quarantine has ``copies``, other packages of the same bytes, and ``more_copies``: whether there may
+    be others that it does not name.
     """
 
     proof: ProofObject
@@ -151,6 +154,7 @@ class PackageObject(PackageSummary):
     dependents: list[str]
     readers: list[str] | UnsetType = UNSET
     copies: list[str] | UnsetType = UNSET
+    more_copies: bool | UnsetType = UNSET
 
 
 class NamespaceDetails(NamespaceObject):

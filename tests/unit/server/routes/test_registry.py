@@ -344,10 +344,24 @@ class TestStates:
         await site.publish("ann")
         await site.publish("bob")
         state = {"status": "quarantined", "reason": "steals keys"}
-        assert (await site.call("PATCH", path, state, by="root")).json()["copies"] == ["bob/notes"]
+        answer = (await site.call("PATCH", path, state, by="root")).json()
+        assert (answer["copies"], answer["more_copies"]) == (["bob/notes"], False)
         assert "copies" not in (await site.call("PATCH", path, {"status": "active"}, by="root")).json()
         await site.call("PATCH", "/packages/bob/notes/1.0.0", state, by="root")
         assert (await site.call("PATCH", path, state, by="root")).json()["copies"] == []
+
+    @pytest.mark.parametrize("bound", ["digests", "packages"])
+    async def test_a_quarantine_looks_for_a_bounded_number_of_copies_and_says_so(self, site, bound, monkeypatch):
+        for owner in ("ann", "bob"):
+            await site.publish(owner)
+        await site.publish("ann", skill_archive(version="2.0.0"))
+        if bound == "digests":
+            monkeypatch.setattr("skillwire.server.routes.registry._COPIED", 1)
+        else:
+            monkeypatch.setattr(limits, "REGISTRY_PAGE", 1)
+        state = {"status": "quarantined", "reason": "steals keys"}
+        answer = (await site.call("PATCH", "/packages/ann/notes", state, by="root")).json()
+        assert (answer["copies"], answer["more_copies"]) == ([] if bound == "digests" else ["bob/notes"], True)
 
     async def test_an_archived_package_takes_no_versions_until_it_is_active(self, site):
         await site.publish("ann")

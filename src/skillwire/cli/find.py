@@ -87,7 +87,7 @@ def command(
             hits = client.find(words, origins, capability_type=capability_type)
         rungs = client.rungs
         may_use = any(skill.ref.lan for skill, _ in hits) and client.lan.settings.use_unverified
-        port = client.lan.settings.port if lan and not hits else 0
+        port = client.lan.settings.port if lan and not (hits or words) else None
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
@@ -105,10 +105,12 @@ def command(
         output.hint("show details:", f"skillwire show {reference_to(refs[0])}")
         _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], words, may_use=may_use)
     elif lan:
-        no_match = f"no skill on the local network matches {words!r}"
-        output.note(no_match if words else "no agent on the local network offers skills")
+        if not hits:
+            no_match = f"no skill on the local network matches {words!r}"
+            output.note(no_match if words else "no agent on the local network offers skills")
         output.hint("list all agents:", "skillwire lan")
-        output.hint(UNHEARD.format(port), "skillwire doctor")
+        if port is not None:
+            output.hint(UNHEARD.format(port), "skillwire doctor")
     elif words:
         output.note(f"no skill matches {words!r}")
         has_asked = progress.has_traffic or any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})  # over UDP

@@ -104,6 +104,16 @@ def test_nothing_found_is_no_error(agent, capsys):
     assert "let UDP port 54321 through their firewalls and yours, and run: skillwire doctor" in said
 
 
+@pytest.mark.parametrize(("skills", "words"), [([SKILL], ["nosuch"]), ([lan_skill("not typable")], [])])
+def test_a_firewall_is_not_blamed_where_an_agent_answers(agent, capsys, skills, words):
+    agent.skills = skills
+    assert run(["find", "--lan", *words]) == 0
+    said = capsys.readouterr().err
+    assert "list all agents: skillwire lan\n" in said
+    assert "UDP port" not in said
+    assert "no agent" not in said
+
+
 def test_one_that_may_be_called_only_by_saying_so_is_hinted_at_so(agent, capsys):
     agent.skills = [SKILL._replace(is_verified=False)]
     assert run(["find", "--lan"]) == 0

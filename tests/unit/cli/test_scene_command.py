@@ -104,7 +104,7 @@ def test_nothing_found_is_no_error(agent, capsys):
     assert "let UDP port 54321 through their firewalls and yours, and run: skillwire doctor" in said
 
 
-@pytest.mark.parametrize(("skills", "words"), [([SKILL], ["nosuch"]), ([lan_skill("not typable")], [])])
+@pytest.mark.parametrize(("skills", "words"), [([SKILL], ["nosuch"]), ([lan_skill("printer", "no host")], [])])
 def test_a_firewall_is_not_blamed_where_an_agent_answers(agent, capsys, skills, words):
     agent.skills = skills
     assert run(["find", "--lan", *words]) == 0

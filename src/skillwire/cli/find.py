@@ -87,7 +87,7 @@ def command(
             hits = client.find(words, origins, capability_type=capability_type)
         rungs = client.rungs
         may_use = any(skill.ref.lan for skill, _ in hits) and client.lan.settings.use_unverified
-        port = client.lan.settings.port if lan and not (hits or words) else None
+        port = client.lan.settings.port if lan else 0
     found = [(skill.ref, score) for skill, score in hits if not lan or _has_reference(output, skill.ref)]
     shown = found[:limit]
     rows = [_hit(ref, score) for ref, score in shown]
@@ -105,12 +105,7 @@ def command(
         output.hint("show details:", f"skillwire show {reference_to(refs[0])}")
         _hint_call(output, [ref.lan for ref in refs if ref.lan is not None], words, may_use=may_use)
     elif lan:
-        if not hits:
-            no_match = f"no skill on the local network matches {words!r}"
-            output.note(no_match if words else "no agent on the local network offers skills")
-        output.hint("list all agents:", "skillwire lan")
-        if port is not None:
-            output.hint(UNHEARD.format(port), "skillwire doctor")
+        _hint_lan(output, words, port, has_hits=bool(hits))
     elif words:
         output.note(f"no skill matches {words!r}")
         has_asked = progress.has_traffic or any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})  # over UDP
@@ -170,6 +165,16 @@ def _hint_call(output: Output, skills: Sequence[LanSkill], words: str, *, may_us
     if able is not None:
         flag = "" if able.is_verified or may_use else " --unverified"
         output.hint("call one:    ", f"skillwire call lan:{asked_capability(able, words)}{flag}")
+
+
+def _hint_lan(output: Output, words: str, port: int, *, has_hits: bool) -> None:
+    """Print what helps where no skill can be shown; ``has_hits``: some were found, and have no reference."""
+    if not has_hits:
+        no_match = f"no skill on the local network matches {words!r}"
+        output.note(no_match if words else "no agent on the local network offers skills")
+    output.hint("list all agents:", "skillwire lan")
+    if not (words or has_hits):
+        output.hint(UNHEARD.format(port), "skillwire doctor")
 
 
 def _has_reference(output: Output, ref: SkillRef) -> bool:

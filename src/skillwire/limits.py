@@ -414,6 +414,7 @@ LAN_ANSWERERS = Bound(256, "sources", "of answers to one discovery that are chal
 LAN_ANSWERERS_PER_HOST = Bound(16, "sources", "of them, of one host; each agent answers from a port of its own")
 LAN_FOUND_PER_HOST = Bound(2_000, "skills", "of the collected ones, of one uncertified host")
 LAN_REGISTRIES = Bound(64, "agents", "that are waited for to acknowledge; more than one network has")
+LAN_REFUSALS = Bound(4_096, "refusals", "whose end is reported, one for each host and skill of ours")
 LAN_TXT_BYTES = Bound(400, "bytes", "of a TXT record that we publish; three of them share a packet")
 LAN_MDNS_SKILLS = Bound(200, "skills", "of one agent that are published by mDNS; the others by multicast alone")
 LAN_MDNS_INSTANCES = Bound(4_096, "instances", "followed by mDNS; the library keeps 10,000 records, three of each")

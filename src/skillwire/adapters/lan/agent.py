@@ -205,7 +205,7 @@ class EventRouter:
         queries: Queries,
         *,
         on_trouble: Callable[[TrustError], object],
-        on_recovery: Callable[[str, str], object] = lambda *_: None,
+        on_recovery: Callable[[str, str, str], object] = lambda *_: None,
     ) -> None:
         self._mismatches: tuple[tuple[PeerMismatch, TrustError], ...] = ()
         self._view = view
@@ -214,7 +214,7 @@ class EventRouter:
         self._queries = queries
         self._on_trouble = on_trouble
         self._on_recovery = on_recovery
-        self._refused: BoundedDict[tuple[str, str], bool] = BoundedDict(limits.LAN_REGISTRIES)  # by host and skill
+        self._refusals: BoundedDict[tuple[str, str], str] = BoundedDict(limits.LAN_REFUSALS)  # by host and skill
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def take(self, link: Link, events: Sequence[NodeEvent]) -> None:
@@ -259,12 +259,12 @@ class EventRouter:
     def _acknowledged(self, link: Link, event: Acknowledged) -> None:
         if event.status in ACCEPTED:
             link.acknowledged(event.skill_id, event.by)
-            if self._refused.pop((event.by.host, event.skill_id), False):
-                self._on_recovery(event.by.host, event.skill_id)
+            if refusal := self._refusals.pop((event.by.host, event.skill_id), ""):
+                self._on_recovery(event.by.host, event.skill_id, refusal)
         else:
-            self._refused.put((event.by.host, event.skill_id), True)
             said = ascii(event.message)[1:-1][:200]
             text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
+            self._refusals.put((event.by.host, event.skill_id), text)
             fix = REVOKED_HERE_FIX if REVOKED in event.message else None
             self._on_trouble(TrustError("DISC_003", text, fix=fix))
 
@@ -314,8 +314,8 @@ class LanAgent:
     ``own`` are those of another part of this process, which keeps the name.
 
     ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), and ignored
-    peers (``LAN_UNHEARD``); ``on_recovery`` gets the host that registers a skill of ours after a
-    refusal. Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
+    peers (``LAN_UNHEARD``); ``on_recovery`` gets the host that registers a skill of ours after a refusal, the skill,
+    and the refusal's message. Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class LanAgent:
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
         on_trouble: Callable[[TrustError], object] = lambda _: None,
-        on_recovery: Callable[[str, str], object] = lambda *_: None,
+        on_recovery: Callable[[str, str, str], object] = lambda *_: None,
         network: SystemNetwork | None = None,
         clock: Callable[[], Moment] = moment,
         own: AgentIdentity | None = None,

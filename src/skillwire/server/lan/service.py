@@ -476,7 +476,7 @@ class PeerWarnings:
         if self._limit.allows(error.code, error.message, self._clock()):
             self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)
 
-    def log_recovery(self, host: str, skill_id: str) -> None:
-        """Log that a host registers a skill of ours after a refusal, within the same bounds."""
-        if self._limit.allows("recovery", f"{host} {skill_id}", self._clock()):
+    def log_recovery(self, host: str, skill_id: str, refusal: str) -> None:
+        """Log that a host registers a skill of ours after a refusal, once an hour for each refusal."""
+        if self._limit.allows("recovery", refusal, self._clock()):
             self._log.info("registered on the LAN again", skill=skill_id, by=host)

@@ -13,6 +13,7 @@ import pytest
 from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import accept_probes, given, own_lan
 
+from skillwire import limits
 from skillwire.adapters.lan import agent as agent_module
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.agent import LanAgent
@@ -489,7 +490,7 @@ def test_a_refusal_is_told(status, codes):
 
 
 def test_a_registration_after_a_refusal_is_told_once():
-    told: list[tuple[str, str]] = []
+    told: list[tuple[str, str, str]] = []
     settings = LanSettings(agent_id="agent-001")
     own = given(settings.agent_id, KEY)
     agent = LanAgent(settings, own=own, keeps_state=False, on_recovery=lambda *of: told.append(of))
@@ -503,7 +504,19 @@ def test_a_registration_after_a_refusal_is_told_once():
     assert told == []
     answer("192.0.2.1", Outcome.SUCCESS)
     answer("192.0.2.1", Outcome.DUPLICATE)
-    assert told == [("192.0.2.1", "skill-a")]
+    assert told == [("192.0.2.1", "skill-a", "192.0.2.1 does not register skill-a: UNAUTHORIZED")]
+
+
+def test_the_end_of_a_refusal_is_told_for_every_skill_of_an_agent_that_offers_many():
+    told: list[tuple[str, ...]] = []
+    settings = LanSettings(agent_id="agent-001")
+    own = given(settings.agent_id, KEY)
+    agent = LanAgent(settings, own=own, keeps_state=False, on_recovery=lambda *of: told.append(of))
+    skills = [f"skill-{number}" for number in range(limits.LAN_SKILLS_PER_AGENT)]
+    for status in (Outcome.UNAUTHORIZED, Outcome.SUCCESS):
+        events = [Acknowledged(skill, Peer("192.0.2.1", 54321), status, "") for skill in skills]
+        agent._router.take(Mock(spec=Link), events)
+    assert [skill for _, skill, _ in told] == skills
 
 
 def test_a_refusal_that_any_host_can_forge_does_not_advise_to_replace_the_key():

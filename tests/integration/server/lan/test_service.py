@@ -342,8 +342,8 @@ def test_the_end_of_a_refusal_is_logged_once_with_the_skill():
     troubles = PeerWarnings()
     with capture_logs() as logs:
         troubles.log(refusal("192.0.2.1"))
-        troubles.log_recovery("192.0.2.1", "skill-a")
-        troubles.log_recovery("192.0.2.1", "skill-a")
+        troubles.log_recovery("192.0.2.1", "skill-a", refusal("192.0.2.1").message)
+        troubles.log_recovery("192.0.2.1", "skill-a", refusal("192.0.2.1").message)
     assert len(logs) == 2
     assert logs[1] == {
         "event": "registered on the LAN again",
@@ -351,6 +351,16 @@ def test_the_end_of_a_refusal_is_logged_once_with_the_skill():
         "skill": "skill-a",
         "by": "192.0.2.1",
     }
+
+
+def test_the_end_of_each_refusal_that_is_logged_is_logged():
+    troubles = PeerWarnings()
+    with capture_logs() as logs:
+        for status in ("UNAUTHORIZED", "INVALID"):
+            error = TrustError("DISC_003", f"192.0.2.1 does not register skill-a: {status}")
+            troubles.log(error)
+            troubles.log_recovery("192.0.2.1", "skill-a", error.message)
+    assert [one["log_level"] for one in logs] == ["warning", "info"] * 2
 
 
 def test_a_network_that_refuses_and_refuses_does_not_fill_the_log_and_hushes_no_other_warning():

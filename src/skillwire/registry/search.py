@@ -157,17 +157,17 @@ class FacetCounts:
         return int(marks[::-1], 2)  # the first slot is the last digit
 
 
-def _written(tag: str) -> str:
+def normalize_tag(tag: str) -> str:
+    """Return a value of the facet ``tag`` as it is counted and looked for."""
     return " ".join(tag.lower().split())[:_VALUE_LENGTH]
 
 
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
     for key, value in (skill.metadata or {}).items():
         for tag in _BETWEEN_TAGS.split(value) if key in _TAGGED else ():
-            yield _written(tag)
-    yield from map(_written, skill.sharing.tags if skill.sharing else ())
-    yield from skill.capabilities
-    yield from skill.scenes
+            yield normalize_tag(tag)
+    named = (*(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes)
+    yield from map(normalize_tag, named)
 
 
 _WORD: Final = re.compile(r"[^\W_]+")

@@ -18,7 +18,7 @@ from skillwire.errors import ValidationError
 from skillwire.model.lan import host_and_port
 from skillwire.model.search import ORDERS, SearchQuery
 from skillwire.model.url import parse_url
-from skillwire.registry.search import FACETS
+from skillwire.registry.search import FACETS, normalize_tag
 
 _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
@@ -65,7 +65,7 @@ def read_query(query_string: bytes) -> SearchQuery:
     single = {}
     for field, value in pairs:
         if field in FACETS:
-            facets.setdefault(field, set()).add(value)
+            facets.setdefault(field, set()).add(normalize_tag(value) if field == "tag" else value)
         else:
             single[field] = value
     return SearchQuery(

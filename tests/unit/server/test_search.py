@@ -1,6 +1,7 @@
 """Searches and their hits as JSON."""
 
 import json
+import re
 
 import pytest
 from tests.support.catalogs import make_skill
@@ -101,6 +102,9 @@ async def test_tags_of_a_manifest_are_searched_and_narrow(tmp_path):
     assert [one["value"] for one in counted["facets"]["tag"]] == ["public money", "tax"]
     for tag in ("Tax", "tax", "public+money"):
         assert [hit["name"] for hit in (await site.get(f"{SEARCH}?tag={tag}")).json()["skills"]] == ["vat"]
+    page = (await site.get("/?tag=Tax", {"Accept": "text/html"})).body.decode()
+    assert "Splits a price." in page
+    assert "Tax" not in re.sub(r"<[^>]*>", "", page)
     assert "Splits a price." in (await site.get("/?q=money", {"Accept": "text/html"})).body.decode()
     listed = (await site.get("/.well-known/agent-skills/index.json")).json()["skills"]
     assert [one.get("tags") for one in listed] == [None, ["Tax", "public money"]]

@@ -363,11 +363,9 @@ class RevisionSearch:
     def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
         """Return those that have one of the chosen values of each facet; no skill has an unknown facet."""
         profiles = cast("Sequence[Profile]", self.profiles)  # a slot of this revision has one
-        for facet, chosen in query.facets.items():
+        for facet, values in query.facets.items():
             if facet not in FACETS:
                 return []
-            # Tags are kept in lower case, capabilities and scenes as they are.
-            values = chosen | {value.lower() for value in chosen} if facet == "tag" else chosen
             place = FACETS.index(facet)
             narrowed = self.facet_counts().narrow(facet, values, slots) if len(slots) > _FEW else None
             if narrowed is None:

@@ -128,7 +128,7 @@ def test_facets_count_all_hits_and_narrow_them(shelf):
     shelf.put(
         skill("a", "find me", license="MIT", metadata={"tags": "Data, web"}),
         skill("b", "find me", "scripts/run.py", license="MIT", capabilities=("web",)),
-        skill("c", "find me", "scripts/main.py", kind="action", license="Apache-2.0", scenes=("data",)),
+        skill("c", "find me", "scripts/main.py", kind="action", license="Apache-2.0", scenes=("Data",)),
         skill("d", "another", license="MIT"),
     )
     page = shelf.now.search(SearchQuery("find", limit=1))

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
@@ -586,6 +586,25 @@ class TestLocalNetwork:
             (row,) = faults(self.look(project, home, text))
             assert row.startswith("warning: the list of revoked certificates is not read: ")
         assert keys.revocations() == b"", "nothing is kept"
+
+    def test_the_lists_of_revoked_certificates_are_read_at_once(self, project, home, monkeypatch):
+        monkeypatch.setattr(network, "_PING_SECONDS", 60.0)
+        now = time.time()
+        ca = AuthorityFolder.create(project / "ca", "Test", now - 86_400)
+        keys = LanKeys()
+        keys.keep_certificate(ca.issue(RequestedNames(("office",)), keys.key().public_key(), now))
+        all_asked = threading.Barrier(3)
+
+        def talk(peer):
+            peer.request()
+            with suppress(threading.BrokenBarrierError):
+                all_asked.wait(10)
+                peer.send(answer(ca.revocations_file.read_bytes()))
+
+        with RawServer(talk) as first, RawServer(talk) as second, RawServer(talk) as third:
+            urls = ", ".join(f'"http://127.0.0.1:{one.port}/list"' for one in (first, second, third))
+            text = f'[discovery.trust]\nroots = ["{ca.root_file}"]\nintermediates = ["{ca.center_file}"]\n'
+            assert faults(self.look(project, home, f"{text}revocations = [{urls}]\n")) == []
 
 
 @pytest.mark.parametrize("others", ["", '{ host = "127.0.0.1", port = 9 }'])

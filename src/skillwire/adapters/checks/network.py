@@ -7,6 +7,7 @@ import re
 import ssl
 import time
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.adapters.git import upload_pack
 from skillwire.adapters.http.connection import known_addresses, resolve_host
 from skillwire.adapters.http.proxies import find_proxy
-from skillwire.adapters.http.sync import SyncDriver
+from skillwire.adapters.http.sync import SyncDriver, run_parallel
 from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, in_seconds
 from skillwire.model.lan import host_and_port
@@ -110,12 +111,15 @@ def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
     lan, keys = join_discovery(surroundings.settings.discovery, read_discovery_file), LanKeys()
     certificate = keys.certificate()
     fetched: list[bytes] = []
-    for url in revocation_urls(lan) if certificate and not (lan.group_key_file or surroundings.offline) else ():
-        try:
-            with SyncDriver(AddressPolicy().naming(parse_url(url))) as driver:
-                fetched.append(driver.run(_read_revocations(url)))
-        except SkillwireError as error:
-            yield from_error(error, "warning", lead="the list of revoked certificates is not read: ")
+    urls = revocation_urls(lan) if certificate and not (lan.group_key_file or surroundings.offline) else []
+    # All at once: silent servers must leave time for the certificate.
+    for _, found in run_parallel([partial(_fetch_revocations, url) for url in urls], threads=len(urls)):
+        if isinstance(found, bytes):
+            fetched.append(found)
+        elif isinstance(found, SkillwireError):
+            yield from_error(found, "warning", lead="the list of revoked certificates is not read: ")
+        else:
+            raise found
     revoked = revoked_part(lan, certificate, fetched)
     if surroundings.settings.discovery:
         yield Diagnosis("ok", "the settings of the local network, and the certificates that they name, can be read")
@@ -138,6 +142,11 @@ def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
     else:
         by = "self-signed, and renewed by itself" if is_own(certificate) else "by an authority"
         yield Diagnosis("ok", f"the certificate of {names} is {by}; it ends at {when} UTC")
+
+
+def _fetch_revocations(url: str) -> bytes:
+    with SyncDriver(AddressPolicy().naming(parse_url(url))) as driver:
+        return driver.run(_read_revocations(url))
 
 
 def _read_revocations(url: str) -> Flow[bytes]:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from skillwire.folder.review import SkillReview
     from skillwire.model.install import Lock, LockedSkill
     from skillwire.model.ref import Files, SkillRef
+    from skillwire.model.skill import Finding
     from skillwire.ports import SkillsFolder
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.ladder import RungTrace
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NAMED: Final = 24  # skills in a message
 #: Codes of what the index of one moment and the descriptor of another can cause.
-_MAY_BE_STALE: Final = frozenset({"DIGEST_CONFLICT", "INDEX_DIFFERS", "VERSION_NOT_FOUND"})
+_MAY_BE_STALE: Final = frozenset({"DIGEST_CONFLICT", "VERSION_NOT_FOUND"})
 
 
 class InstallFlows:
@@ -125,13 +126,31 @@ class InstallFlows:
         """Return a skill and its checked Skill Descriptor, both read anew where cached copies contradict each other.
 
         The cache may have the index of one moment and the descriptor of another. ``reference`` is what the user typed.
+        A descriptor that differs from the index is used, with a warning, where it cannot be read anew.
         """
+        is_final = self.context.refresh or self.context.offline
+        differing: list[Finding] = []
+
+        def report(finding: Finding) -> None:
+            is_held = finding.code == "INDEX_DIFFERS" and not is_final
+            (differing.append if is_held else self.context.report)(finding)
+
+        descriptor: SkillDescriptor | None = None
         try:
-            return skill, (yield from self._limit_lookup(describe(skill, self.context)))
+            descriptor = yield from self._limit_lookup(describe(skill, self.context._replace(report=report)))
         except (NotFoundError, TrustError) as error:
-            if error.code not in _MAY_BE_STALE or self.context.refresh or self.context.offline:
+            if error.code not in _MAY_BE_STALE or is_final:
                 raise
-        return (yield from self._describe_anew(skill, reference))
+        if descriptor is not None and not differing:
+            return skill, descriptor
+        try:
+            return (yield from self._describe_anew(skill, reference))
+        except SkillwireError as error:
+            if descriptor is None or isinstance(error, TrustError):
+                raise
+        for finding in differing:
+            self.context.report(finding)
+        return skill, descriptor
 
     def _describe_anew(self, skill: SkillRef, reference: str) -> Flow[tuple[SkillRef, SkillDescriptor]]:
         if skill.lan is None:  # else its index was not from the cache

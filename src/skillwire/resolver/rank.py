@@ -248,8 +248,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``VERSION_NOT_FOUND`` without one of this version.
-        UsageError: ``NOT_CALLABLE`` without such an index. TrustError: ``DIGEST_CONFLICT``, ``INDEX_DIFFERS``, maybe of
-            cached copies; of what was asked anew, ``INDEX_DIFFERS`` is reported.
+        UsageError: ``NOT_CALLABLE`` without such an index. TrustError: ``DIGEST_CONFLICT``, maybe of cached copies.
         FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
     if skill.rpc is not None:
@@ -275,8 +274,6 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         found = str(getattr(descriptor, field))
         if value is not None and value != found:
             message = f"{field} is {value} in the index and {found} in the descriptor"
-            if not (context.refresh or context.offline):
-                raise TrustError("INDEX_DIFFERS", message, place=SourceLocation(f"{url}#/{field}"))
             fix = CODES["INDEX_DIFFERS"].fix
             context.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
     return descriptor

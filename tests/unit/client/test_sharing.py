@@ -369,6 +369,15 @@ class TestDescriptor:
         assert place.client.show("skills.example.com/forecast").descriptor().version == "2.2.0"
         assert not place.codes
 
+    def test_a_kept_copy_that_differs_is_used_with_a_warning_where_it_cannot_be_read_anew(self, place):
+        place.share(ENTRY)
+        place.publisher.answer(ENTRY["descriptor_url"], json.dumps(DESCRIPTOR).encode(), cache_control="max-age=60")
+        place.client.show("skills.example.com/forecast").descriptor()
+        place.share(ENTRY | {"version": "2.2.0"})
+        place.publisher.fail(ENTRY["descriptor_url"], FetchError("CONNECT_FAILED", "nobody listens there"))
+        assert place.client.show("skills.example.com/forecast").descriptor().version == "2.1.0"
+        assert place.codes == ["INDEX_DIFFERS"]
+
     @pytest.mark.parametrize(
         ("fields", "code"),
         [

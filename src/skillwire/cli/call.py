@@ -59,18 +59,18 @@ _JSON_TYPES: Final = {
 
 def read_inputs(
     pairs: Sequence[str],
-    document: str | dict[str, Any] | None,
+    document: Mapping[str, Any] | None,
     parameters: Iterable[ParameterDefinition],
 ) -> dict[str, Any]:
     """Return the typed inputs; a value that is not JSON of the declared type stays a text, which the check refuses.
 
     Args:
         pairs: each a ``NAME=VALUE``, ``NAME:=JSON``, ``NAME=@FILE`` or ``NAME:=@FILE``.
-        document: the file of a JSON object, ``-`` for standard input, or the object itself.
+        document: further inputs, which the pairs override.
         parameters: the declared inputs.
     """
     types = {parameter.name: parameter.type for parameter in parameters}
-    inputs = dict(document) if isinstance(document, dict) else {} if document is None else _read_object(document)
+    inputs = dict(document or {})
     typed: set[str] = set()
     for pair in pairs:
         left, separator, value = pair.partition("=")
@@ -109,7 +109,7 @@ def _read_value(name: str, value: str, kind: str) -> Any:
 
 
 def _read_object(document: str) -> dict[str, Any]:
-    """Return the JSON object in the file ``document``, or on standard input for ``-``, which can be read once."""
+    """Return the JSON object in the file ``document``, or on standard input for ``-``."""
     is_stream = document == _STANDARD_INPUT
     source = "standard input" if is_stream else document
     data = sys.stdin.buffer.read(limits.CALL_INPUT_BYTES + 1) if is_stream else _read_file(document, "the inputs")
@@ -197,7 +197,8 @@ def command(
         "idempotency_key": idempotency_key,
         "consent": yes,
     }
-    call = CallRequest(pairs, inputs, arguments, target, dry_run=dry_run)
+    document = None if inputs is None else _read_object(inputs)
+    call = CallRequest(pairs, document, arguments, target, dry_run=dry_run)
     progress = open_progress(output)
     more: dict[str, Any] = {}
     if (capability := lan_capability(reference)) is not None:
@@ -230,7 +231,7 @@ class CallRequest(NamedTuple):
     """A call as typed."""
 
     pairs: tuple[str, ...]
-    inputs: str | dict[str, Any] | None
+    inputs: Mapping[str, Any] | None
     arguments: CallArguments
     target: str | None
     dry_run: bool
@@ -244,31 +245,36 @@ class Call:
         self._skill, self._request = skill, request
         self.stage: Stage = "checking"
         self.is_safe = False
+        self._limit = TimeLimit(request.arguments["timeout"])
 
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
         skill = self._skill
         if self._request.target is None and not self._request.dry_run:
             _check_callable(skill)
-        if isinstance(self._request.inputs, str):  # standard input can be read once
-            self._request = self._request._replace(inputs=_read_object(self._request.inputs))
-        for is_last in (False, True):
-            try:
-                return self._make(parameters, media_type)
-            except ValidationError as error:
-                if not error.details.get("errors") or (self.stage == "calling" and error.may_be_accepted is not False):
-                    raise
-                present = _accepted_inputs(skill) if skill.rpc is None else (parameters, media_type)
-                if is_last or present[0] == parameters:
-                    raise _wrong_inputs(self._output, skill, present[0], error) from error
-                parameters, media_type = present  # the inputs are read by their types
-        return None
+        try:
+            return self._make(parameters, media_type)
+        except ValidationError as error:
+            if not self._is_about_inputs(error):
+                raise
+            current = (parameters, media_type) if skill.rpc is not None else _accepted_inputs(skill)
+            if current[0] == parameters:
+                raise _wrong_inputs(self._output, skill, parameters, error) from error
+        try:
+            return self._make(*current)  # the inputs are read by their types
+        except ValidationError as error:
+            if not self._is_about_inputs(error):
+                raise
+            raise _wrong_inputs(self._output, skill, current[0], error) from error
+
+    def _is_about_inputs(self, error: ValidationError) -> bool:
+        return bool(error.details.get("errors")) and (self.stage != "calling" or error.may_be_accepted is False)
 
     def _make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         skill, request = self._skill, self._request
         self.stage = "checking"
         given = read_inputs(request.pairs, request.inputs, parameters)
-        arguments = request.arguments.copy()
+        arguments: CallArguments = {**request.arguments, "timeout": self._limit.left()}
         try:
             prepared = skill.prepare(given, **arguments)
         except TrustError as error:
@@ -276,6 +282,7 @@ class Call:
             if error.code != "ENDPOINT_FOREIGN" or not confirm(question, about=error.message):
                 raise
             arguments["consent"] = True
+            self._limit = TimeLimit(arguments["timeout"])  # the user's answer takes no time from the call
             prepared = skill.prepare(given, **arguments)
         if request.dry_run:
             _print_plan(self._output, prepared)
@@ -283,7 +290,7 @@ class Call:
         if request.arguments["wait"]:
             check_target(media_type, request.target, as_json=self._output.as_json)
         watch = Watch(self._output, self._progress, is_at_endpoint=skill.rpc is not None)
-        arguments["on_change"] = watch.on_change
+        arguments["on_change"], arguments["timeout"] = watch.on_change, self._limit.left()
         self.stage, self.is_safe = "calling", prepared.method == "GET"
         with watch.waiting("calling"):
             return skill.call(given, **arguments)
@@ -375,8 +382,6 @@ def _call_lan(
     use_unverified: bool | None,
 ) -> tuple[RemoteExecution | None, dict[str, Any]]:
     """Call a provider of a capability; return the execution and the fields for ``--json``."""
-    if isinstance(request.inputs, str):  # standard input can be read once, and several may be tried
-        request = request._replace(inputs=_read_object(request.inputs))
     timeout = request.arguments["timeout"]
     providers = client.lan.providers(capability, use_unverified=use_unverified, timeout=timeout)
     printed = 0

@@ -13,10 +13,10 @@ from skillwire.cli.call import read_inputs
 from skillwire.cli.main import run
 from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientSession
-from skillwire.errors import DecodeError, FetchError, SkillwireError, UsageError
+from skillwire.errors import FetchError, SkillwireError, UsageError
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpResponse, TimeLimit
 
 
 def parameter(name, kind):
@@ -78,15 +78,10 @@ class TestInputs:
         with pytest.raises(UsageError, match="not UTF-8"):
             read_inputs([f"string=@{tmp_path / 'b'}"], None, KINDS)
 
-    def test_a_document_gives_what_was_not_typed(self, tmp_path):
-        (tmp_path / "in.json").write_text('{"string": "Bern", "integer": 3}')
-        assert read_inputs(["integer=5"], str(tmp_path / "in.json"), KINDS) == {"string": "Bern", "integer": 5}
-
-    @pytest.mark.parametrize("text", ["[1]", "{", '{"a": 1, "a": 2}', ""])
-    def test_a_document_is_an_object(self, tmp_path, text):
-        (tmp_path / "in.json").write_text(text)
-        with pytest.raises((UsageError, DecodeError)):
-            read_inputs([], str(tmp_path / "in.json"), KINDS)
+    def test_a_document_gives_what_was_not_typed(self):
+        document = {"string": "Bern", "integer": 3}
+        assert read_inputs(["integer=5"], document, KINDS) == {"string": "Bern", "integer": 5}
+        assert document["integer"] == 3
 
 
 @pytest.fixture(scope="module")
@@ -497,3 +492,35 @@ def test_a_call_that_has_become_unsafe_is_not_sent_by_the_new_method(servers):
     )
     assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
     assert [one.url for one in servers.requests if one.method == "POST"] == [f"http://{SECOND.endpoint}/call"]
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"a": 1, "a": 2}', ""])
+@pytest.mark.parametrize("reference", [f"http://{FIRST.endpoint}/forecast", "lan:org-data-read"])
+def test_a_document_of_inputs_is_an_object_and_is_read_before_anything_is_asked(
+    servers, tmp_path, capsys, text, reference
+):
+    (tmp_path / "in.json").write_text(text)
+    assert run(["call", reference, "--inputs", "in.json"]) in {1, 2}
+    assert "--> in.json" in capsys.readouterr().err
+    assert servers.requests == []
+
+
+def test_a_descriptor_that_is_read_anew_takes_its_time_from_the_call(servers, monkeypatch):
+    url = f"http://{FIRST.endpoint}/forecast.json"
+
+    def publish(*inputs):
+        servers.serve(FIRST, answer({"high": 31}))
+        document = {**DESCRIPTOR, "endpoint": {"url": f"http://{FIRST.endpoint}/call", "method": "POST"}}
+        servers.answer(url, json.dumps({**document, "inputs": inputs}).encode(), cache_control="max-age=60")
+
+    publish(*CITY)
+    assert run(["show", f"http://{FIRST.endpoint}/forecast"]) == 0
+    publish({**CITY[0], "name": "town"})
+
+    def seconds():
+        return 2.0 * sum(one.url == url for one in servers.requests)
+
+    monkeypatch.setattr(TimeLimit.__init__, "__defaults__", (seconds,))
+    assert run(["call", f"http://{FIRST.endpoint}/forecast", "town=Bern", "--timeout", "60s"]) == 0
+    (call,) = [one for one in servers.requests if one.method == "POST"]
+    assert json.loads(call.body or b"")["context"]["timeout_ms"] == 58_000

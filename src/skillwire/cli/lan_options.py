@@ -126,21 +126,23 @@ def exposure_warning(
     return None
 
 
-def unheard_warning(base_url: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
+def base_url_warning(base_url: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
     """Return a warning that a server does not listen at its base URL, and its remedy; None for none.
 
-    A host name, an address of another machine and another port may be those of a proxy.
+    A host name, an address of another machine, another port and https may be those of a proxy.
     """
     base = None if base_url is None else parse_url(base_url)
     places = [one.getsockname()[:2] for one in listeners]
-    if base is None or any(base.port != port or host in {base.host, "0.0.0.0", "::"} for host, port in places):  # noqa: S104  # everywhere
+    if base is None or base.scheme == "https":
+        return None
+    if any(base.port != port or host in {base.host, "0.0.0.0", "::"} for host, port in places):  # noqa: S104  # everywhere
         return None
     try:
         is_ours = base.host in {one.host for one in sockets.present()}
     except (OSError, UsageError):  # they cannot be listed
         return None
     everywhere = "::" if ":" in base.host else "0.0.0.0"  # noqa: S104  # what the user is advised to choose
-    why = f"the server listens on {places[0][0]} alone; add --host {everywhere}"
+    why = f"the server listens on {places[0][0]} alone; unless a proxy listens there, add --host {everywhere}"
     return (f"not reached at {base_url}: ", why) if is_ours else None
 
 

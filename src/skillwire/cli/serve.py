@@ -17,6 +17,7 @@ from skillwire import limits
 from skillwire.adapters.lines import LineWriter, lines_of
 from skillwire.cli.lan_options import (
     announced_at,
+    base_url_warning,
     exposure_warning,
     has_authority,
     lan_options,
@@ -24,7 +25,6 @@ from skillwire.cli.lan_options import (
     read_dht,
     read_goodbye_reason,
     read_lan,
-    unheard_warning,
 )
 from skillwire.cli.options import (
     Duration,
@@ -256,7 +256,7 @@ def command(
         reached = network if base_url is not None else network or node
         listeners = [stack.enter_context(one) for one in run.listen_for(reached, host, port)]
         address = run.address_of(listeners[0])
-        exposure = unheard_warning(base_url, listeners)
+        exposure = base_url_warning(base_url, listeners)
         exposure = exposure or exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url, registry=registry)

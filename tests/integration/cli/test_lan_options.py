@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, exposure_warning, read_dht, read_lan, unheard_warning
+from skillwire.cli.lan_options import announced_at, base_url_warning, exposure_warning, read_dht, read_lan
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -15,6 +15,7 @@ from skillwire.server.run import listen_for
 
 CONFIGURED = LanSettings(port=5001)
 EVERY = "0.0.0.0"  # noqa: S104  # what is listened at
+UNREACHED = "the server listens on 127.0.0.1 alone; unless a proxy listens there, add --host {}"
 
 
 @pytest.fixture(autouse=True)
@@ -103,8 +104,9 @@ def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, wa
 @pytest.mark.parametrize(
     ("base", "host", "fix"),
     [
-        ("http://10.77.0.1:{0}", None, "the server listens on 127.0.0.1 alone; add --host 0.0.0.0"),
-        ("http://[fd00::1]:{0}/team", None, "the server listens on 127.0.0.1 alone; add --host ::"),
+        ("http://10.77.0.1:{0}", None, UNREACHED.format(EVERY)),
+        ("http://[fd00::1]:{0}/team", None, UNREACHED.format("::")),
+        ("https://10.77.0.1:{0}", None, None),
         ("http://10.77.0.1:{0}", EVERY, None),
         ("http://127.0.0.1:{0}", None, None),
         ("http://10.77.0.1", None, None),
@@ -118,8 +120,8 @@ def test_a_base_url_at_which_this_machine_does_not_listen_is_told(monkeypatch, b
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(None, host, 0)]
         base = base.format(listeners[0].getsockname()[1])
-        assert unheard_warning(base, listeners) == ((f"not reached at {base}: ", fix) if fix else None)
-        assert unheard_warning(None, listeners) is None
+        assert base_url_warning(base, listeners) == ((f"not reached at {base}: ", fix) if fix else None)
+        assert base_url_warning(None, listeners) is None
 
 
 def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):

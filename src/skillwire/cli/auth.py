@@ -124,7 +124,7 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
     if registry is not None:
         url = parse_url(registry)
         wanted, origin = wanted.for_registry(str(url)), str(url)
-    place = parse_url(parse_source(origin or "").url.partition("/.well-known/")[0])
+    place = parse_url(parse_source(origin or "").base)
     if place.scheme == "http" and place.host not in _LOOPBACK:
         output.note(warning("not encrypted: "), f"others on the network can read the token for {place.host}")
     result = log_in(str(place), wanted, settings.allow, output)

@@ -16,7 +16,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, TrustError
 from skillwire.model.install import Lock, LockedSkill
-from skillwire.resolver.lockfile import LOCK_NAME, requiring
+from skillwire.resolver.lockfile import requiring
 
 
 @click.command()
@@ -108,5 +108,5 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
         message = f"{plural(len(deviations), 'file')} of {plural(len(broken), 'skill')}: they do not match the lock"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:
-        lock = client.root / (".agents" if for_user else "") / LOCK_NAME
+        lock = client.lock_path
         output.note("no skills are installed", "" if lock.exists() else f": there is no {lock.absolute()}")

@@ -528,6 +528,11 @@ class ClientBase(Generic[RunnerT]):
         return self._session.root
 
     @property
+    def lock_path(self) -> Path:
+        """The lock of the installed skills."""
+        return self._session.folder.lock_path
+
+    @property
     def rungs(self) -> tuple[RungTrace, ...]:
         """The sources that were tried for the last answer, in order: how each ended, after what time, and why."""
         return self._session.rungs

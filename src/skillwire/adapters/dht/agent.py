@@ -14,9 +14,10 @@ import asyncio
 import errno
 import logging
 import socket
+import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -33,7 +34,7 @@ from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
-from skillwire.adapters.lan.sockets import SystemNetwork, UdpSockets, widen
+from skillwire.adapters.lan.sockets import BATCH, READ, SystemNetwork, UdpSockets, widen
 from skillwire.errors import (
     ConflictError,
     FetchError,
@@ -72,6 +73,10 @@ _TRIES: Final = 16
 # Linux has these; Python does not name them.
 _IPV6_ADDR_PREFERENCES: Final = 72
 _PREFER_PUBLIC: Final = 2
+_IP_PKTINFO: Final = 8
+_PACKET_INFORMATION: Final = struct.Struct("=i4s4s")  # interface, the address of ours, that of the packet
+#: Peers of which is remembered at which address of ours they asked.
+_ASKERS: Final = 4_096
 _LOG: Final = logging.getLogger("skillwire.lan")
 
 
@@ -83,6 +88,7 @@ class DhtSockets(UdpSockets):
 
     def __init__(self, port: int, hosts: Sequence[str], counters: Counter[str]) -> None:
         super().__init__(counters, lambda: None)
+        self._asked: dict[Peer, bytes] = {}
         for tries in reversed(range(1 if port else _TRIES)):
             self.port = port
             try:
@@ -112,11 +118,34 @@ class DhtSockets(UdpSockets):
             if family == socket.AF_INET6 and sys.platform == "linux":
                 # Answers leave from the address that was asked, not from a temporary one.
                 sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_ADDR_PREFERENCES, _PREFER_PUBLIC)
+            elif sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
             sock.bind((host, self.port))
             self.port = sock.getsockname()[1]
 
+    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
+        """Yield what has arrived, and remember at which address of ours each peer asked."""
+        if sock.family != socket.AF_INET or sys.platform != "linux":
+            yield from super().read(sock)
+            return
+        try:
+            for _ in range(BATCH):
+                data, ancillary, _, source = sock.recvmsg(READ, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
+                peer = Peer(*source)
+                for _, kind, content in ancillary:
+                    if kind == _IP_PKTINFO:
+                        self._asked.pop(peer, None)
+                        self._asked[peer] = _PACKET_INFORMATION.unpack(content)[1]
+                if len(self._asked) > _ASKERS:
+                    del self._asked[next(iter(self._asked))]
+                yield data, peer
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:  # also what a router said of something that we sent
+            self._failed("receive", error)
+
     def send(self, data: bytes, to: Peer | None) -> None:
-        """Send a datagram to a peer, unless there is no socket of its family."""
+        """Send a datagram to a peer, from the address that it asked at, unless there is no socket of its family."""
         if to is None:
             return
         family = socket.AF_INET6 if ":" in to.host else socket.AF_INET
@@ -124,6 +153,12 @@ class DhtSockets(UdpSockets):
         if sock is None:
             self._counters["send: no such family"] += 1
             return
+        if (asked := self._asked.get(to)) is not None:
+            chosen = (socket.IPPROTO_IP, _IP_PKTINFO, _PACKET_INFORMATION.pack(0, asked, bytes(4)))
+            with suppress(OSError):  # this machine may have lost that address
+                sock.sendmsg((data,), (chosen,), 0, (to.host, to.port))
+                return
+            del self._asked[to]
         host, _, zone = to.host.partition("%")
         scoped = (host, to.port, 0, int(zone) if zone.isdigit() else 0)
         self._send(sock, data, scoped if family == socket.AF_INET6 else scoped[:2])

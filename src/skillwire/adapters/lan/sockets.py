@@ -159,7 +159,7 @@ def plain_host(host: str, index: int = 0) -> str:
 
 
 #: Larger than a datagram of ours may be, so that one that is too large is seen to be.
-_READ: Final = 2048
+READ: Final = 2048
 #: For bursts that come while Python does something else: 20,000 datagrams a second for 0.3 s.
 _BUFFER: Final = 4 * 1024 * 1024
 #: Datagrams that are read before the loop does something else.
@@ -190,7 +190,7 @@ class UdpSockets(ABC):
         receive, is_ipv4 = sock.recvfrom, sock.family == socket.AF_INET
         try:
             for _ in range(BATCH):
-                data, source = receive(_READ)
+                data, source = receive(READ)
                 yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
         except (BlockingIOError, InterruptedError):
             return

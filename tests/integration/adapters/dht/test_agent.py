@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 from collections import Counter
 
 import pytest
@@ -414,3 +415,28 @@ async def test_an_agent_that_does_not_run_says_so():
     with pytest.raises(RuntimeError, match="does not run"):
         agent.status()
     await agent.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems answer from the address that they choose")
+async def test_an_answer_leaves_from_the_address_that_was_asked():
+    sockets = DhtSockets(0, (), Counter())
+    heard = asyncio.Queue[Peer]()
+    loop = asyncio.get_running_loop()
+
+    def read(sock):
+        for _, peer in sockets.read(sock):
+            heard.put_nowait(peer)
+
+    sockets.attach(loop, read)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            asker.bind(("127.0.0.1", 0))
+            asker.setblocking(False)
+            for asked in ("127.0.0.2", "127.0.0.3"):
+                asker.sendto(b"question", (asked, sockets.port))
+                sockets.send(b"answer", await heard.get())
+                data, source = await loop.sock_recvfrom(asker, 100)
+                assert (data, source) == (b"answer", (asked, sockets.port))
+    finally:
+        sockets.detach(loop)
+        sockets.close()

@@ -270,7 +270,7 @@ class OriginAccess:
         error.in_python = f'client.set_token("{origin}", "TOKEN")'
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
-            if str(error.fix).startswith("The operator of the server"):  # it is opened to no caller
+            if _is_closed(error):
                 error.in_python = ""
             elif sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
                 error.fix = f"No credential was sent. Run {login}, with one that opens it."
@@ -299,3 +299,10 @@ class OriginAccess:
         if credential.grant is not None:  # the login named the server that renews the token
             self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
         return credential.mark
+
+
+def _is_closed(error: SkillwireError) -> bool:
+    """Return whether a server of the Skills Protocol opens what was asked for to no caller."""
+    data = error.details.get("data")
+    details = data.get("details") if isinstance(data, dict) else None
+    return isinstance(details, dict) and details.get("reason") == "closed"

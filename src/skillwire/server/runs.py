@@ -77,6 +77,8 @@ if TYPE_CHECKING:
 
 #: Setting → the option of a command that serves over standard input.
 _OPTIONS: Final = {"execute_skill": "--execute", "run_code": "--run-code"}
+#: Tells a client that another credential does not help.
+_CLOSED: Final = {"reason": "closed"}
 
 
 def check_allowed(
@@ -92,7 +94,7 @@ def check_allowed(
         settings = " or ".join(f"{name} = true" for name in openings)
         fix = f"The operator of the server: write {settings} below [rpc] in its configuration.{instead}"
         fix = f"Start this command with {options}." if is_local else fix
-        raise TrustError("PERMISSION_DENIED", f"this server does not {what}", fix=fix)
+        raise TrustError("PERMISSION_DENIED", f"this server does not {what}", fix=fix, details=_CLOSED)
     if True not in openings.values() and owner.startswith("address "):
         raise TrustError("AUTH_REQUIRED", f"this server does {what}, for authenticated callers only")
 
@@ -363,7 +365,7 @@ class Runs:
         if not await self._granted.allows(skill, is_call=is_call):
             message = f"the operator has not granted that {skill.name} runs"
             fix = f"The operator of the server: {GRANT.format(skill.name)}."
-            raise TrustError("PERMISSION_DENIED", message, fix=fix)
+            raise TrustError("PERMISSION_DENIED", message, fix=fix, details=_CLOSED)
         return callable_skill
 
     async def _begin(self, owner: str, skill: Skill, params: ExecuteSkill) -> str:

@@ -458,14 +458,17 @@ def test_what_is_closed_is_said_to_be_asked_for_by_nobody(home, fix):
     assert error.fix == f"No credential was sent. Run skillwire auth login {ENDPOINT_ORIGIN}, with one that opens it."
 
 
-def test_no_credential_is_advised_where_the_operator_opens_it_to_no_caller(home):
-    check = partial(check_allowed, "address 127.0.0.1", {"execute_skill": False}, "execute skills")
+@pytest.mark.parametrize("is_local", [False, True])
+def test_no_credential_is_advised_where_the_operator_opens_it_to_no_caller(home, is_local):
+    openings = {"execute_skill": False}
+    check = partial(check_allowed, "address 127.0.0.1", openings, "execute skills", is_local=is_local)
     closed = http({"jsonrpc": "2.0", "id": 1, "error": error_object(failing(check))})
     client = client_of(home, Endpoint(execute_skill=lambda _: closed))
     error = failing(client.rpc(ENDPOINT).execute_skill, "a.b")
     assert (error.message, error.in_python) == ("this server does not execute skills", "")
     assert "valid" not in error.diagnostics().cause
-    assert str(error.fix).startswith("The operator of the server: write execute_skill = true")
+    fix = "Start this command with --execute." if is_local else "The operator of the server: write execute_skill = true"
+    assert str(error.fix).startswith(fix)
 
 
 def test_an_own_fix_of_the_endpoint_is_kept(home):

@@ -800,8 +800,8 @@ CODES: dict[str, CodeInfo] = {
     "LAN_REFUSED": CodeInfo("Another agent's registration was refused",
         "Its certificate is revoked, has expired or leads to another root, its clock is wrong, one of its fields is "
         "malformed, or it did not answer the challenge with a P-256 key.",
-        "Correct the registration of the agent shown; if its key was revoked, run skillwire key new --replace on its "
-        "machine, and have the new key certified.", exit_code=4),
+        "Correct the registration of the agent shown; if its key was revoked, run skillwire key new --replace "
+        "--agent ID on its machine, and have the new key certified.", exit_code=4),
     "LAN_TRUST": CodeInfo("The certificates for verifying agents cannot be used",
         "A file of roots, intermediates or revocations is missing or invalid, or our certificate is for another "
         "agent.",

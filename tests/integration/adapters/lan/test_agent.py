@@ -466,6 +466,7 @@ def test_the_refusal_of_another_agents_revoked_key_has_its_own_fix():
     agent._router.take(cast("Link", None), [refused])
     agent._router.take(cast("Link", None), [refused._replace(status=Outcome.INVALID)])  # quoted of a malformed one
     assert [error.fix for error in told] == [REVOKED_FIX.format(agent="agent-2"), None]
+    assert "key new --replace --agent ID" in str(told[1].diagnostics().fix), "a machine may have several agents"
 
 
 @pytest.mark.parametrize(

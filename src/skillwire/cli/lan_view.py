@@ -175,7 +175,7 @@ def _pad(part: Styled, width: int) -> Styled:
     return part._replace(text=f"{part.text:<{width}}")
 
 
-def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True, port: int = 54321) -> list[Line]:
+def picture(snapshot: LanSnapshot, columns: int, *, port: int, is_complete: bool = True) -> list[Line]:
     """Return the network as lines of at most ``columns``; only if ``is_complete`` does an empty one mean no skills."""
     lines = _head(snapshot, columns, port, is_complete=is_complete)
     name = _name_width(snapshot, columns)
@@ -189,8 +189,8 @@ def live_picture(
     size: tuple[int, int],
     changes: Sequence[LanChange] = (),
     *,
+    port: int,
     is_complete: bool = True,
-    port: int = 54321,
 ) -> list[Line]:
     """Return what fits on a terminal of ``size`` (columns, lines), with the last changes at the bottom."""
     columns, height = size

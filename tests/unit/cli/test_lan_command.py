@@ -92,9 +92,9 @@ def lines_of(lines):
     return ["".join(part.text if isinstance(part, Styled) else part for part in line) for line in lines]
 
 
-def seen(network, columns, **options):
+def seen(network, columns, port=54321, **options):
     skills, scenes = network
-    return lines_of(picture(LanSnapshot(OWN, NOW, tuple(skills), tuple(scenes)), columns, **options))
+    return lines_of(picture(LanSnapshot(OWN, NOW, tuple(skills), tuple(scenes)), columns, port=port, **options))
 
 
 def test_in_a_pipe_each_skill_is_a_line_with_all_that_is_known(on, told):
@@ -245,7 +245,7 @@ def test_no_line_is_wider_than_the_terminal(network, columns):
 def test_a_live_picture_fits_the_terminal_and_counts_what_does_not(size):
     skills, scenes = town()
     known = LanSnapshot(OWN, NOW, skills, scenes)
-    lines = lines_of(live_picture(known, size, [change("left", NOW, skills[0])]))
+    lines = lines_of(live_picture(known, size, [change("left", NOW, skills[0])], port=54321))
     assert len(lines) <= size[1]
     assert max(map(len, lines)) <= size[0]
     assert lines[-1].endswith("said goodbye") or size[0] == 40
@@ -256,7 +256,7 @@ def test_a_live_picture_fits_the_terminal_and_counts_what_does_not(size):
 
 def test_a_terminal_of_a_few_lines_shows_at_least_how_much_there_is():
     skills, scenes = town()
-    lines = lines_of(live_picture(LanSnapshot(OWN, NOW, skills, scenes), (80, 5)))
+    lines = lines_of(live_picture(LanSnapshot(OWN, NOW, skills, scenes), (80, 5), port=54321))
     assert lines[0] == "local network  1,500 skills of 60 agents, 12 scenes"
     assert len(lines) <= 5
 
@@ -271,7 +271,7 @@ def test_before_answers_have_come_nothing_is_said_to_be_empty():
 def test_a_suspected_network_is_said_to_be():
     skills, scenes = home()
     known = LanSnapshot(OWN, NOW, skills, scenes, is_suspected=True)
-    lines = lines_of(picture(known, 40))
+    lines = lines_of(picture(known, 40, port=54321))
     assert lines[lines.index("network problem suspected: ") + 1] == "  many agents fell silent at once"
 
 

@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
@@ -541,9 +542,9 @@ class ConsolePages:
                 trouble = "" if is_there else self._lan.trouble or "this server is not on the network yet"
                 known = snapshot or LanSnapshot("", now, (), ())
             node = None if self._dht is None else DhtView(self._dht.status(), self._dht.note())
-            html = await asyncio.to_thread(
-                lan_page, known, now, filters, request.frame, part=part, trouble=trouble, dht=node
-            )
+            port = 0 if self._lan is None else self._lan.settings.port
+            page = partial(lan_page, port=port, part=part, trouble=trouble, dht=node)
+            html = await asyncio.to_thread(page, known, now, filters, request.frame)
             return html, HTTPStatus.OK if is_there else HTTPStatus.SERVICE_UNAVAILABLE
 
         await self._show(request, make, self._lan_streams)

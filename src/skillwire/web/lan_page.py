@@ -430,13 +430,15 @@ def lan_page(
     filters: LanFilters,
     frame: Frame,
     *,
+    port: int,
     part: bool = False,
     trouble: str = "",
     dht: DhtView | None = None,
 ) -> str:
     """Return the page; with ``part`` only the live part.
 
-    ``trouble`` is the reason why there is no network; ``snapshot`` is None for a server that is in the DHT alone.
+    ``port`` is the UDP port of the network; ``trouble`` is the reason why there is no network; ``snapshot`` is None for
+    a server that is in the DHT alone.
     """
     has_lan = snapshot is not None
     snapshot = snapshot or LanSnapshot("", now, (), ())
@@ -465,6 +467,7 @@ def lan_page(
         "page": _page(skills, filters),
         "live": filters.url(page=filters.page),
         "has_lan": has_lan,
+        "port": port,
         "dht": dht,
         "own": () if dht is None or dht.status is None else dht.status.own[: limits.CONSOLE_LAN_ROWS],
         "now": now,

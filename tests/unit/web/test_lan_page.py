@@ -30,7 +30,7 @@ FRAME = Frame("http://localhost", "./", SignedInPerson("ann", "token", sees_all=
 
 def page_of(skills, scenes=(), filters=None, **options):
     snapshot = LanSnapshot(OWN, NOW, tuple(skills), tuple(scenes))
-    return lan_page(snapshot, NOW, filters or LanFilters(), FRAME, **options)
+    return lan_page(snapshot, NOW, filters or LanFilters(), FRAME, port=50123, **options)
 
 
 def drawings(skills, scenes=()):
@@ -206,15 +206,20 @@ def test_the_nodes_of_the_dht_are_drawn_by_their_distance_beside_the_network():
     assert "not put yet" in page
 
 
+def test_an_empty_network_names_the_port_of_its_settings():
+    assert "UDP port 50123 through" in page_of(())
+
+
 def test_in_the_dht_alone_there_is_no_search_of_a_network():
-    page = lan_page(None, NOW, LanFilters(), FRAME, dht=DhtView(node(buckets=()), "no bootstrap node answers <x>"))
+    silent = DhtView(node(buckets=()), "no bootstrap node answers <x>")
+    page = lan_page(None, NOW, LanFilters(), FRAME, port=0, dht=silent)
     assert "No bootstrap node answers &lt;x&gt;." in page
     assert "No other node is known yet." in page
     assert "lan-search" not in page
     assert "announced a skill yet" not in page
     assert "<h1>DHT</h1>" in page
     starting = lan_page(
-        None, NOW, LanFilters(), FRAME, part=True, dht=DhtView(None, "not in the DHT: a port is in use")
+        None, NOW, LanFilters(), FRAME, port=0, part=True, dht=DhtView(None, "not in the DHT: a port is in use")
     )
     assert "Not in the DHT: a port is in use." in starting
     assert "node" not in starting.partition("data-now")[2].replace("DHT", "")

@@ -8,6 +8,7 @@ import pytest
 from tests.support.lan_site import OWN, home
 
 from skillwire.model.lan import LanSnapshot
+from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server.console_pages import with_refreshes
 from skillwire.server.routes.console import ExecutionsConsole
 
@@ -16,6 +17,7 @@ class Network:
     """A local network that a test changes."""
 
     def __init__(self):
+        self.settings = LanSettings(port=50123)
         self.trouble = ""
         self.number = 0
         self.known = LanSnapshot(OWN, time.time(), *home())
@@ -60,6 +62,13 @@ async def test_an_operator_sees_who_is_there_and_gets_there_by_a_link(enter):
     assert 'href="./lan" aria-current="page"' in answer.body.decode()
     assert 'href="./lan"' in (await ann.get("/executions")).body.decode()
     assert (await ann.get("/lan?q=weather")).body.decode().count('class="c-health"') == 1
+
+
+@pytest.mark.usefixtures("on_lan")
+async def test_an_empty_network_names_the_port_of_the_settings(network, enter):
+    network.known = LanSnapshot(OWN, time.time(), (), ())
+    answer = await (await enter("ann", "operator")).get("/lan")
+    assert "UDP port 50123 through" in answer.body.decode()
 
 
 @pytest.mark.parametrize("scopes", [(), ("tasks",)])

@@ -564,6 +564,19 @@ class TestLocalNetwork:
         (row,) = faults(self.look(project, home, text))
         assert "the certificate of other is for another key" in row
 
+    def test_the_certificate_of_the_second_agent_is_judged_as_well(self, project, home):
+        now = time.time()
+        ca = AuthorityFolder.create(project / "ca", "Test", now - 86_400)
+        first, second = LanKeys(), LanKeys(LanKeys().folder / "agents" / "office-2")
+        for name, keys in (("office", first), ("office-2", second)):
+            keys.keep_certificate(ca.issue(RequestedNames((name,)), keys.key().public_key(), now))
+        ca.revoke("office-2", now)
+        text = f'[discovery.trust]\nroots = ["{ca.root_file}"]\nintermediates = ["{ca.center_file}"]\n'
+        (section,) = self.look(project, home, f'{text}revocations = ["{ca.revocations_file}"]\n')
+        (row,) = (one for one in section.diagnoses if one.severity != "ok")
+        assert row.what.startswith("the certificate of office-2, or the SkillCenter CA that issued it, was revoked")
+        assert row.fix == "skillwire key new --replace --agent office-2, and have the key certified."
+
     def test_the_authority_that_renews_the_certificate_is_asked_what_it_has_revoked(self, project, home):
         now = time.time()
         ca = AuthorityFolder.create(project / "ca", "Test", now - 86_400)

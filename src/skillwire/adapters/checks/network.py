@@ -107,12 +107,12 @@ def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
 
 
 def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Read the settings of the local network, the files that they name, and the certificate of this machine's agent."""
-    lan, keys = join_discovery(surroundings.settings.discovery, read_discovery_file), LanKeys()
-    certificate = keys.certificate()
+    """Read the settings of the local network, the files that they name, and the certificates of our agents."""
+    lan, first = join_discovery(surroundings.settings.discovery, read_discovery_file), LanKeys()
+    certified = [(one, held) for one in (first, *first.numbered()) if (held := one.certificate()) is not None]
     fetched: list[bytes] = []
-    urls = revocation_urls(lan) if certificate and not (lan.group_key_file or surroundings.offline) else []
-    # All at once: silent servers must leave time for the certificate.
+    urls = revocation_urls(lan) if certified and not (lan.group_key_file or surroundings.offline) else []
+    # All at once: silent servers must leave time for the certificates.
     for _, found in run_parallel([partial(_fetch_revocations, url) for url in urls], threads=len(urls)):
         if isinstance(found, bytes):
             fetched.append(found)
@@ -120,28 +120,32 @@ def check_lan(surroundings: Environment) -> Iterator[Diagnosis]:
             yield from_error(found, "warning", lead="the list of revoked certificates is not read: ")
         else:
             raise found
-    revoked = revoked_part(lan, certificate, fetched)
+    revoked_part(lan, None)  # raises for a file that cannot be used
     if surroundings.settings.discovery:
         yield Diagnosis("ok", "the settings of the local network, and the certificates that they name, can be read")
-    if certificate is None or lan.group_key_file:
-        return
+    for keys, certificate in certified if not lan.group_key_file else ():
+        which = "" if keys is first else f" --agent {keys.folder.name}"
+        yield _judge_certificate(keys, certificate, revoked_part(lan, certificate, fetched), which, surroundings.now)
+
+
+def _judge_certificate(keys: LanKeys, certificate: bytes, revoked: str | None, which: str, now: float) -> Diagnosis:
+    """Judge an agent's certificate; ``which`` is the option that names the agent."""
     names, ends = ", ".join(agents_of(certificate)), life_of(certificate)[1]
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
     why = "Other agents refuse it, or list its skills as unverified."
     if revoked is not None:
         is_key = revoked == "certificate"
         what = f"the certificate of {names}, or the SkillCenter CA that issued it, was revoked"
-        fix = f"skillwire key new{' --replace' if is_key else ''}, and have the key certified."
-        yield Diagnosis("problem", what, why, fix)
-    elif not keys.key_file.exists() or not belongs(certificate, keys.key()):
-        fix = "skillwire key new, and have the key certified: skillwire key install FOLDER."
-        yield Diagnosis("problem", f"the certificate of {names} is for another key than {keys.key_file}", why, fix)
-    elif ends < surroundings.now and not is_own(certificate):
-        fix = "Set renewFrom in [discovery.trust], or have another one issued: skillwire key new."
-        yield Diagnosis("problem", f"the certificate of {names} has ended at {when} UTC", why, fix)
-    else:
-        by = "self-signed, and renewed by itself" if is_own(certificate) else "by an authority"
-        yield Diagnosis("ok", f"the certificate of {names} is {by}; it ends at {when} UTC")
+        fix = f"skillwire key new{' --replace' if is_key else ''}{which}, and have the key certified."
+        return Diagnosis("problem", what, why, fix)
+    if not keys.key_file.exists() or not belongs(certificate, keys.key()):
+        fix = f"skillwire key new{which}, and have the key certified: skillwire key install FOLDER."
+        return Diagnosis("problem", f"the certificate of {names} is for another key than {keys.key_file}", why, fix)
+    if ends < now and not is_own(certificate):
+        fix = f"Set renewFrom in [discovery.trust], or have another one issued: skillwire key new{which}."
+        return Diagnosis("problem", f"the certificate of {names} has ended at {when} UTC", why, fix)
+    by = "self-signed, and renewed by itself" if is_own(certificate) else "by an authority"
+    return Diagnosis("ok", f"the certificate of {names} is {by}; it ends at {when} UTC")
 
 
 def _fetch_revocations(url: str) -> bytes:

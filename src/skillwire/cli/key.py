@@ -108,8 +108,8 @@ def new(
     keys = key_files.LanKeys()
     own = _settings().agent_id or keys.known_id()
     agent_id = agent or own or ("agent" if dry_run else keys.agent_id())
-    keys = keys.of_agent(agent_id) if agent_id == own else _of_agent(keys, agent_id)
     names = certificates.RequestedNames((agent_id,), skills, hosts).check()
+    keys = keys.of_agent(agent_id) if agent_id == own else _of_agent(keys, agent_id)
     is_new = replace or not keys.key_file.exists()
     request = None
     if not dry_run:

@@ -347,6 +347,7 @@ class TestPrivateSkill:
                 line for line in metrics if "_skills" in line or "_cat" in line
             ]
 
+        client.application.catalog.stop()  # its thread would look at the folders at the same time
         before = await told()
         folder = tmp_path / "skills" / SECRET_NAME
         write_skill(folder.parent, "another-one", {"skill.toml": 'access = "private"\n'})
@@ -365,6 +366,7 @@ class TestPrivateSkill:
         assert "skillwire_broken_skills 1.0" in metrics
 
     async def test_tags_of_lists_say_nothing_of_it(self, client, tmp_path):
+        client.application.catalog.stop()  # as above
         before = {path: (await client.get(path, HOST)).fields.get("etag") for path in LISTS}
         folder = tmp_path / "skills" / SECRET_NAME
         (folder / "notes.txt").write_text("changed")

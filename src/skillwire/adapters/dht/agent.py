@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -34,7 +34,7 @@ from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
-from skillwire.adapters.lan.sockets import BATCH, READ, SystemNetwork, UdpSockets, widen
+from skillwire.adapters.lan.sockets import READ, SystemNetwork, UdpSockets, widen
 from skillwire.errors import (
     ConflictError,
     FetchError,
@@ -123,26 +123,19 @@ class DhtSockets(UdpSockets):
             sock.bind((host, self.port))
             self.port = sock.getsockname()[1]
 
-    def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
-        """Yield what has arrived, and remember at which address of ours each peer asked."""
+    def _receive(self, sock: socket.socket) -> tuple[bytes, Peer]:
+        """Return what has arrived, and remember at which address of ours its peer asked."""
         if sock.family != socket.AF_INET or sys.platform != "linux":
-            yield from super().read(sock)
-            return
-        try:
-            for _ in range(BATCH):
-                data, ancillary, _, source = sock.recvmsg(READ, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
-                peer = Peer(*source)
-                for _, kind, content in ancillary:
-                    if kind == _IP_PKTINFO:
-                        self._asked.pop(peer, None)
-                        self._asked[peer] = _PACKET_INFORMATION.unpack(content)[1]
-                if len(self._asked) > _ASKERS:
-                    del self._asked[next(iter(self._asked))]
-                yield data, peer
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:  # also what a router said of something that we sent
-            self._failed("receive", error)
+            return super()._receive(sock)
+        data, ancillary, _, source = sock.recvmsg(READ, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
+        peer = Peer(*source)
+        for _, kind, content in ancillary:
+            if kind == _IP_PKTINFO:
+                self._asked.pop(peer, None)
+                self._asked[peer] = _PACKET_INFORMATION.unpack(content)[1]
+        if len(self._asked) > _ASKERS:
+            del self._asked[next(iter(self._asked))]
+        return data, peer
 
     def send(self, data: bytes, to: Peer | None) -> None:
         """Send a datagram to a peer, from the address that it asked at, unless there is no socket of its family."""

@@ -163,7 +163,7 @@ READ: Final = 2048
 #: For bursts that come while Python does something else: 20,000 datagrams a second for 0.3 s.
 _BUFFER: Final = 4 * 1024 * 1024
 #: Datagrams that are read before the loop does something else.
-BATCH: Final = 256
+_BATCH: Final = 256
 #: The interface or the address is another by now; what is only unreachable may be back in a moment.
 _FATAL: Final = frozenset({errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL, errno.EBADF})
 # Linux has these; Python does not name them.
@@ -187,15 +187,18 @@ class UdpSockets(ABC):
 
     def read(self, sock: socket.socket) -> Iterator[tuple[bytes, Peer]]:
         """Yield what has arrived, as many datagrams as are read at once."""
-        receive, is_ipv4 = sock.recvfrom, sock.family == socket.AF_INET
         try:
-            for _ in range(BATCH):
-                data, source = receive(READ)
-                yield data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
+            for _ in range(_BATCH):
+                yield self._receive(sock)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:  # also what a router said of something that we sent
             self._failed("receive", error)
+
+    def _receive(self, sock: socket.socket) -> tuple[bytes, Peer]:
+        data, source = sock.recvfrom(READ)
+        is_ipv4 = len(source) == 2  # noqa: PLR2004  # host and port; the family of a socket is slow to read
+        return data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
 
     def attach(self, loop: asyncio.AbstractEventLoop, read: Callable[[socket.socket], object]) -> None:
         """Have the loop call ``read`` with a socket when data is there."""

@@ -8,8 +8,8 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.cli.descriptor_view import inputs_of, print_manifest
 from skillwire.cli.output import Output
+from skillwire.cli.show import inputs_of, print_manifest
 from skillwire.client.endpoint_calls import EndpointCalls
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.ref import SkillRef

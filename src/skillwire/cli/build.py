@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.cli.options import plural, publisher_option
-from skillwire.cli.output import bold, output_options
-from skillwire.cli.progress import Progress
+from skillwire.cli.output import Progress, bold, output_options
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
 from skillwire.model.branding import PLAIN
 from skillwire.model.skill import Finding

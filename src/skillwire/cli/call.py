@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import click
 
 from skillwire import limits
-from skillwire.cli.descriptor_view import arguments_for, inputs_at_endpoint, kind_of, print_inputs
 from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
+from skillwire.cli.show import arguments_for, inputs_at_endpoint, kind_of, print_inputs
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.skill import is_callable
 from skillwire.resolver.ladder import CACHE
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.cli.documents_run import Method, RequestObject
-    from skillwire.cli.progress import Progress
+    from skillwire.cli.output import Progress
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client

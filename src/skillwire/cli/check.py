@@ -1,17 +1,18 @@
-"""``skillwire check``: report every problem of skills, a built site or an index."""
+"""``skillwire init``, ``check`` and ``validate``: make a new skill; report every problem of skills and documents."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import click
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.cli.diff import print_changes
-from skillwire.cli.options import can_ask, confirm, plural
+from skillwire.cli.add import print_changes
+from skillwire.cli.options import NetworkOptions, can_ask, confirm, network_options, open_client, plural, shortened
 from skillwire.cli.output import (
     SHOWN,
     Output,
@@ -23,10 +24,11 @@ from skillwire.cli.output import (
     encode_document,
     failure,
     output_options,
+    success,
     terminal_columns,
     warning,
 )
-from skillwire.errors import NotFoundError, SourceLocation, UsageError
+from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, UsageError
 from skillwire.folder.differences import compare_contents
 from skillwire.folder.files import find_bare_folders, find_folders
 from skillwire.folder.fix import Fix, plan_fixes
@@ -34,7 +36,14 @@ from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import CheckLevel
+from skillwire.folder.scaffold import scaffold
+from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding
+
+if TYPE_CHECKING:
+    from skillwire.cli.documents_run import ValidatedDocument
+    from skillwire.protocols.skill_sharing.judge import DocumentReport
+
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
     "error": failure, "warning": warning, "note": dim, "strong": bold, "faint": dim, "": str,
@@ -225,3 +234,114 @@ def _count_checked(checked: Sequence[str]) -> str:
     indexes = sum(path.endswith(".json") for path in checked)
     numbers = (len(checked) - indexes, "skill", "skills"), (indexes, "index", "indexes")
     return " and ".join(f"{number} {one if number == 1 else many}" for number, one, many in numbers if number)
+
+
+_STANDARD_INPUT: Final = "-"
+_VALUE_COLUMNS: Final = 300  # columns of a value
+
+
+@click.command()
+@click.argument("sources", metavar="FILE|URL|-...", nargs=-1, required=True)
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["descriptor", "index", "request", "response"]),
+    help="Type of the documents; by default detected from their fields.",
+)
+@network_options
+@output_options
+def validate_command(
+    *, output: Output, sources: tuple[str, ...], kind: str | None, **network: Unpack[NetworkOptions]
+) -> None:
+    """Report every error in Skill Sharing documents: descriptors, indexes, invocation requests and responses.
+
+    Each error has a JSON Pointer, and a line if the text is available. A document of a newer major version of the
+    protocol is not validated further. Exits with 1 when a document is invalid.
+    """
+    from skillwire.protocols.skill_sharing.judge import validate_document  # noqa: PLC0415  # --help does without
+
+    reports = [
+        (source, validate_document(_read_document(source, output, **network), source, kind)) for source in sources
+    ]
+    output.document({"schema": "skillwire/validate/1", "documents": [_document_object(*row) for row in reports]})
+    for source, report in reports:
+        _print_report(output, source, report)
+    if faults := [fault for _, report in reports for fault in report.faults]:
+        output.note(dim(f"read more: skillwire explain {faults[0].code}"))
+        click.get_current_context().exit(1)
+
+
+def _read_document(source: str, output: Output, **network: Unpack[NetworkOptions]) -> bytes:
+    """Return the bytes of a document, at most one more than the limit."""
+    if source == _STANDARD_INPUT:
+        return sys.stdin.buffer.read(INDEX_BYTES + 1)
+    if "://" in source:
+        with open_client(output, references=[source], **network) as client:
+            return client.sharing_document(source)
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(INDEX_BYTES + 1)
+    except OSError as error:
+        raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=SourceLocation(source)) from error
+
+
+def _print_report(output: Output, source: str, report: DocumentReport) -> None:
+    what, number = report.kind or "document", plural(len(report.faults), "error")
+    output.line(bold(source), "  ", failure(f"{what} with {number}") if report.faults else success(f"valid {what}"))
+    for fault in report.faults:
+        wrong = fault.violation
+        output.line()
+        output.line(failure(f"error[{fault.code}]"), f": {wrong.path} {wrong.message}".replace(":  ", ": "))
+        output.line(dim("  --> "), str(fault.place))
+        if fault.code == "JSON_SYNTAX" and source.endswith((".md", ".toml")):
+            output.line(dim("  fix: "), "Give a JSON document of Skill Sharing; skillwire check FOLDER checks a skill.")
+        if wrong.expected is not None:
+            output.line(dim("  expected: "), _value_text(wrong.expected))
+            output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value_text(wrong.actual))
+
+
+def _value_text(value: object) -> str:
+    return shortened(value if isinstance(value, str) else json.dumps(value), _VALUE_COLUMNS)
+
+
+def _document_object(source: str, report: DocumentReport) -> ValidatedDocument:
+    errors = [{"code": fault.code, **fault.violation._asdict(), "place": fault.place} for fault in report.faults]
+    fields = {"source": source, "type": report.kind, "valid": not report.faults, "errors": errors}
+    return cast("ValidatedDocument", fields)
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--dir",
+    "parent",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Create the skill's folder in DIR instead of the current folder.",
+)
+@click.option("--script", is_flag=True, help="Add a script that the skill runs.")
+@click.option("--manifest", is_flag=True, help="Add a skill.toml.")
+@click.option("--dry-run", is_flag=True, help="Print what would be created, and write nothing.")
+@output_options
+def init_command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool, dry_run: bool) -> None:
+    """Create the folder of a new skill, with a SKILL.md template.
+
+    NAME is 1-64 of a-z, 0-9 and single hyphens, and names the folder. Existing files are not overwritten. check warns
+    until you replace the texts of the template.
+    """
+    files = scaffold(name, script=script, manifest=manifest)
+    folder = parent / name
+    if folder.is_symlink() or folder.exists():
+        raise ConflictError("FILE_EXISTS", f"{folder} already exists", place=SourceLocation(str(folder)))
+    for file in () if dry_run else files:
+        write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
+    names = [file.path for file in files]
+    output.document(
+        {"schema": "skillwire/init/1", "name": name, "path": str(folder), "files": names, "dry_run": dry_run}
+    )
+    if dry_run:
+        output.line("would make ", bold(name), f"  {folder}: {', '.join(names)}")
+        return
+    output.line(success("made "), bold(name), f"  {folder}")
+    output.hint(f"next: fill in {folder / 'SKILL.md'}, then:", f"skillwire check {folder}")

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
         ExecutionObject,
         RecentExecution,
     )
-    from skillwire.cli.output import Output, Part
-    from skillwire.cli.progress import Progress
+    from skillwire.cli.output import Output, Part, Progress
     from skillwire.model.remote_execution import RemoteExecution
 
 

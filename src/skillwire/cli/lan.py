@@ -25,8 +25,16 @@ from skillwire.cli.lan_view import (
     table,
 )
 from skillwire.cli.options import CommandGroup, Duration, LazyModule, confirm
-from skillwire.cli.output import bold, dim, encode_document, output_options, print_end, success, terminal_columns
-from skillwire.cli.progress import Progress
+from skillwire.cli.output import (
+    Progress,
+    bold,
+    dim,
+    encode_document,
+    output_options,
+    print_end,
+    success,
+    terminal_columns,
+)
 from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import REVOKED, REVOKED_FIX, FoundVia
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar
 
 import click
 
-from skillwire.cli.output import Output, dim, folded, one_line
-from skillwire.cli.progress import Progress, columns
+from skillwire.cli.output import Output, Progress, columns, dim, folded, one_line
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference, reference_to

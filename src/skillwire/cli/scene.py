@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import JoinedScene
-    from skillwire.cli.progress import Progress
+    from skillwire.cli.output import Progress
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
 

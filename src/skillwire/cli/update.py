@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from skillwire.cli.add import carry_out, inspect, print_plan
-from skillwire.cli.diff import print_changes, reviews_of
+from skillwire.cli.add import carry_out, inspect, print_changes, print_plan, reviews_of
 from skillwire.cli.options import (
     NetworkOptions,
     can_ask,

@@ -6,8 +6,8 @@ import pytest
 from tests.support.raw_server import RawServer, index_of, pages
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
-from skillwire.cli.descriptor_view import _manifest_facts
 from skillwire.cli.main import run
+from skillwire.cli.show import _manifest_facts
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.cli import add
 from skillwire.cli.main import run
-from skillwire.cli.output import Output
-from skillwire.cli.progress import Progress
+from skillwire.cli.output import Output, Progress
 from skillwire.resolver.plan import InstallPlan
 
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from skillwire.cli import progress as module
+from skillwire.cli import output as module
 from skillwire.cli.options import shortened
-from skillwire.cli.progress import Progress
+from skillwire.cli.output import Progress
 
 
 class Screen(io.StringIO):

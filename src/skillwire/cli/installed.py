@@ -123,7 +123,7 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
 
 @click.group(cls=GroupWithDefaultList)
 def trust_command() -> None:
-    """List and revoke_trust the origins that you trust for installing skills. Without a trust_command it lists.
+    """List and revoke the origins that you trust for installing skills. Without a command it lists.
 
     add and update ask before they install from a new origin. Origins in the setting trusted_origins need no consent,
     and are not listed.

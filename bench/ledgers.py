@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.executions.accept import queue_position

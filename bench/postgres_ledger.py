@@ -29,8 +29,8 @@ from ledger_side import CONCURRENCY, INPUTS, Side
 from ledgers import make_execution
 from processes import processor_seconds
 from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.blobs import RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import RowOutputs
 from skillwire.model.execution import Claim, Moment, NewExecution, Quota
 
 ROUNDS: Final = 5

@@ -4,7 +4,7 @@ import pytest
 from tests.support.memory_stores import MemoryLeases
 from tests.support.opened import Blocking
 
-from skillwire.adapters.sql.leases import SqlLeases
+from skillwire.adapters.sql.servers import SqlLeases
 
 NOW = 1_000_000.0
 

@@ -10,8 +10,7 @@ import pytest
 from tests.support.opened import Blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
-from skillwire.adapters.sql.outputs import PIECE_BYTES, Pieces
-from skillwire.adapters.sql.run_blobs import SqlRunBlobs, hold_blobs
+from skillwire.adapters.sql.blobs import PIECE_BYTES, Pieces, SqlRunBlobs, hold_blobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError

@@ -10,8 +10,8 @@ from tests.support.opened import BlockingLedger
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.blobs import FileOutputs, RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs, RowOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.executions.accept import queue_position

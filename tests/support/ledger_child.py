@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError

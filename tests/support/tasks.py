@@ -8,8 +8,8 @@ from tests.support.executions import make_execution
 from tests.support.opened import BlockingLedger, open_ledger
 
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 

@@ -21,12 +21,10 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.uploads import FileUploads
-from skillwire.adapters.sql.leases import SqlLeases
+from skillwire.adapters.sql.blobs import FileOutputs, Pieces, RowOutputs, SqlRunBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import FileOutputs, Pieces, RowOutputs
 from skillwire.adapters.sql.packages import SqlPackages
-from skillwire.adapters.sql.run_blobs import SqlRunBlobs
-from skillwire.adapters.sql.servers import SqlServers
+from skillwire.adapters.sql.servers import SqlLeases, SqlServers
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
 from skillwire.adapters.sql.uploads import SqlAnnouncedFiles, SqlUploads
 from skillwire.adapters.sqlite.async_database import AsyncDatabase

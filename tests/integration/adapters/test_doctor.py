@@ -29,7 +29,7 @@ from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
-from skillwire.adapters.sql.migrations import read_migrations
+from skillwire.adapters.sql.connection import read_migrations
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.model.ref import SkillRef

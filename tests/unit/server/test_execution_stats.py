@@ -5,7 +5,7 @@ from tests.support.executions import LASTING, MemoryOffice, Office, claim_of
 from tests.support.invoking import failing, write_action
 from tests.support.opened import Blocking, open_ledger
 
-from skillwire.adapters.sql.ledger_search import _SELECT_ENDED
+from skillwire.adapters.sql.ledger_rows import _SELECT_ENDED
 from skillwire.errors import StorageError
 from skillwire.server import metrics as module
 from skillwire.server.metrics import ExecutionStats

@@ -37,8 +37,7 @@ from skillwire.adapters.postgres.connection import (
     ReadConnection,
     SecondQuery,
 )
-from skillwire.adapters.sql.connection import Connection
-from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
+from skillwire.adapters.sql.connection import Connection, Migration, pending_migrations, read_migrations
 from skillwire.errors import StorageError
 from skillwire.model.execution import Moment
 

@@ -5,16 +5,22 @@ that occurs twice; a conflict is ``ON CONFLICT``; flags are the numbers 0 and 1.
 SQLite has one writer at a time and PostgreSQL many. So a store whose rules span several rows names its
 :attr:`Store.turn`, which one transaction at a time holds, and one that changes single rows locks them
 (:attr:`Connection.locked`).
+
+The schema of a database is a row of numbered steps, each an SQL file that never changes once it was released. Its table
+``migrations`` names the steps that were run, with their checksums. A database with a step that this version does not
+know was written by a newer one, and is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
+from importlib import resources
+from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from skillwire.errors import ConflictError, SourceLocation
+from skillwire.errors import ConflictError, SourceLocation, StorageError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -144,3 +150,39 @@ def writes(
         return await store._database.write(call, store.turn)  # noqa: SLF001  # its own
 
     return write
+
+
+class Migration(NamedTuple):
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    script: str
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of its text, in hexadecimal."""
+        return hashlib.sha256(self.script.encode()).hexdigest()
+
+
+def read_migrations(package: str) -> list[Migration]:
+    """Return the steps of the schema beside ``package``, in order."""
+    folder = resources.files(package) / "migrations"
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in files]
+
+
+def pending_migrations(
+    migrations: Sequence[Migration], done: Mapping[int, str], error: Callable[[str, str | None], StorageError]
+) -> list[Migration]:
+    """Return the steps that are not ``done``. Raises ``error`` where a database has others than this version."""
+    known = {migration.number: migration for migration in migrations}
+    for number, checksum in done.items():
+        if number not in known:
+            message = f"its schema has step {number}, which this version does not know"
+            raise error(message, "Use the version of skillwire that wrote it, or a newer one.")
+        if known[number].checksum != checksum:
+            message = f"{known[number].name} was run with another text, of a build between releases"
+            fix = "With that build: skillwire registry export; with this one, registry import into a new database."
+            raise error(message, fix)
+    return [migration for migration in migrations if migration.number not in done]

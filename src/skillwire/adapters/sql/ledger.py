@@ -22,30 +22,34 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillwire import limits
+from skillwire.adapters.sql.blobs import Outputs, hold_blobs
 from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
-from skillwire.adapters.sql.ledger_queue import CLAIMED, WAITING, Queue
 from skillwire.adapters.sql.ledger_rows import (
+    CLAIMED,
     NAMED,
     NOTHING,
     SELECT,
     SELECT_STATE,
     STATE,
+    WAITING,
+    Queue,
     Step,
     apply_step,
     apply_steps,
     claimed_by,
     claimed_state,
+    count,
     encode_json,
     find,
     insert,
     read_execution,
     read_state,
+    search,
     state_in,
     state_of,
+    statistics,
+    tasks,
 )
-from skillwire.adapters.sql.ledger_search import count, search, statistics, tasks
-from skillwire.adapters.sql.outputs import Outputs
-from skillwire.adapters.sql.run_blobs import hold_blobs
 from skillwire.executions.states import (
     CANCELLED,
     after_failure,
@@ -237,13 +241,10 @@ class SqlLedger(Store):
         await apply_step(connection, execution_id, state, Step("claim", worker, worker), now)
         return await find(connection, execution_id)
 
-    async def release(self, claim: Claim, now: Moment) -> bool:
-        return await self._end(claim, Step("release", claim.worker), now)
-
     @writes
-    async def _end(self, connection: Connection, claim: Claim, step: Step, now: Moment) -> bool:
+    async def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
         state = await claimed_state(connection, claim)
-        return await apply_step(connection, claim.execution_id, state, step, now)
+        return await apply_step(connection, claim.execution_id, state, Step("release", claim.worker), now)
 
     @writes
     async def renew(

@@ -24,8 +24,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
-from skillwire.adapters.sql.connection import database_in_use
-from skillwire.adapters.sql.migrations import Migration, pending_migrations, read_migrations
+from skillwire.adapters.sql.connection import Migration, database_in_use, pending_migrations, read_migrations
 from skillwire.errors import SourceLocation, StorageError
 
 _MODE: Final = 0o600

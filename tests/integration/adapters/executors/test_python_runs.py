@@ -15,7 +15,7 @@ from skillwire.adapters.executors.python import PythonExecutor, kind_of, read_ou
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sql.run_blobs import SqlRunBlobs
+from skillwire.adapters.sql.blobs import SqlRunBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import DecodeError, TrustError

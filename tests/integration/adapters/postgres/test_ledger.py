@@ -9,9 +9,9 @@ import pytest
 from tests.support.executions import BEGIN, NO_QUOTA, claim_of, make_execution
 
 from skillwire.adapters.postgres.database import PostgresClock, PostgresDatabase
-from skillwire.adapters.sql.leases import SqlLeases
+from skillwire.adapters.sql.blobs import RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import RowOutputs
+from skillwire.adapters.sql.servers import SqlLeases
 from skillwire.model.execution import CALLBACK_SECONDS, IdempotencyKey, Moment, NewExecution, StatisticsCursor
 
 NOW = Moment(BEGIN + 1, 1_000.0, "postgresql")

@@ -7,8 +7,8 @@ from tests.support.opened import BlockingLedger
 from tests.support.postgres import emptied_database
 
 from skillwire.adapters.postgres.database import PostgresDatabase
+from skillwire.adapters.sql.blobs import RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sql.outputs import RowOutputs
 
 
 class PostgresLedgerMachine(LedgerMachine):

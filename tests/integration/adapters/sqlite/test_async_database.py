@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.support.eventually import PATIENCE, eventually_async
 
-from skillwire.adapters.sql.migrations import Migration
+from skillwire.adapters.sql.connection import Migration
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError

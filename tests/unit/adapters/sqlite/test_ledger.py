@@ -8,7 +8,7 @@ import pytest
 from tests.support.executions import NO_QUOTA, claim_of, fill, ids, make_execution
 
 from skillwire import limits
-from skillwire.adapters.sql import ledger_queue
+from skillwire.adapters.sql import ledger_rows
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import SqliteConnection, finish
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, IdempotencyKey
@@ -63,8 +63,8 @@ def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(of
 
 
 def test_of_more_lanes_than_one_walk_visits_each_has_its_turn(office, monkeypatch):
-    monkeypatch.setattr(ledger_queue, "_LANES", 5)
-    monkeypatch.setattr(ledger_queue, "_LOOKS", (2, 4))
+    monkeypatch.setattr(ledger_rows, "_LANES", 5)
+    monkeypatch.setattr(ledger_rows, "_LOOKS", (2, 4))
     quota = replace(NO_QUOTA, per_caller=1)
     fill(office, 20, caller="m")
     office.claim_one(quota=quota)

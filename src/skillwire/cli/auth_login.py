@@ -43,6 +43,9 @@ from skillwire.errors import FetchError, SourceLocation, TrustError, UsageError
 from skillwire.model.credential import Credential
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import (
+    ClientIdentity,
+    ServerMetadata,
+    Tokens,
     ask_for_code,
     await_device,
     begin_device,
@@ -50,7 +53,6 @@ from skillwire.protocols.oauth.client import (
     redeem_code,
     use_client_credentials,
 )
-from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.resolver.context import as_finding
 from skillwire.trust.address import AddressPolicy
 

@@ -21,10 +21,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.encoder import INDEX_END, INDEX_HEAD, OLD_INDEX_HEAD
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import (
+    INDEX_END,
+    INDEX_HEAD,
     INDEX_PATH,
+    OLD_INDEX_HEAD,
     OLD_INDEX_PATH,
     CachePolicy,
     IndexResponse,

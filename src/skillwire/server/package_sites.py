@@ -19,7 +19,6 @@ from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.package import Package, PackageName, Status, is_namespace, state_in_index
 from skillwire.model.skill import Skill
-from skillwire.protocols.agent_skills.encoder import encode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD, VersionList
 from skillwire.protocols.agent_skills.server import (
     BlobResponse,
@@ -29,6 +28,7 @@ from skillwire.protocols.agent_skills.server import (
     Site,
     artifact_at,
     artifacts_url,
+    encode_versions,
     read_scoped_path,
     version_entry,
 )

@@ -11,7 +11,6 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.url import check_base_url
 from skillwire.protocols.agent_skills.decoder import decode_index
-from skillwire.protocols.agent_skills.encoder import encode_index
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import (
     INDEX_PATH,
@@ -20,6 +19,7 @@ from skillwire.protocols.agent_skills.server import (
     IndexResponse,
     Site,
     VersionsResponse,
+    encode_index,
     encode_indexes,
 )
 

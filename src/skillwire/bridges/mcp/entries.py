@@ -21,8 +21,8 @@ from skillwire.bridges.mcp.caller import McpSkills
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, Skill, SkillFile
-from skillwire.protocols.agent_skills.encoder import encode_index
 from skillwire.protocols.agent_skills.messages import IndexEntry
+from skillwire.protocols.agent_skills.server import encode_index
 
 
 def limit_exceeded(skill: Skill) -> str | None:

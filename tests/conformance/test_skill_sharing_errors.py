@@ -20,8 +20,8 @@ from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, StorageError, UsageError, ValidationError
 from skillwire.executions.view import encode_execution
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Failure, Moment, Reason
+from skillwire.protocols.skill_sharing.codec import check_version
 from skillwire.protocols.skill_sharing.errors import ERRORS
-from skillwire.protocols.skill_sharing.rules import check_version
 from skillwire.server.configuration import read_configuration
 from skillwire.server.execution_responses import ROWS, problem_for
 

@@ -13,7 +13,7 @@ from tests.support.invoking import failing, write_action
 from tests.support.opened import open_ledger, open_tokens
 
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Moment, Outcome, Priority
-from skillwire.protocols.skill_sharing.rules import execution_url
+from skillwire.protocols.skill_sharing.codec import execution_url
 from skillwire.protocols.skill_sharing.validation import validate
 
 FORECAST = "/v2/forecast"

@@ -91,7 +91,7 @@ def test_any_bytes_are_a_value_or_an_error_of_ours(status, kind, body, may_be_ou
 @given(st.text(max_size=300))
 def test_an_id_that_is_read_makes_one_part_of_a_url(execution_id):
     from skillwire.model.url import parse_url  # noqa: PLC0415  # only here
-    from skillwire.protocols.skill_sharing.rules import execution_url  # noqa: PLC0415  # same
+    from skillwire.protocols.skill_sharing.codec import execution_url  # noqa: PLC0415  # same
 
     document = {
         "execution_id": execution_id,

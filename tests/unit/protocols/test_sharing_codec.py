@@ -19,10 +19,9 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
+from skillwire.protocols.skill_sharing.codec import RULES, check_version, decode_descriptor, decode_index, execution_url
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, decode_error, encode_error
 from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION, Retry
-from skillwire.protocols.skill_sharing.rules import RULES, check_version, execution_url
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.trust.address import AddressPolicy
 

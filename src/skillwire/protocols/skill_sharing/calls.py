@@ -28,6 +28,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.model.execution import Priority
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing.codec import execution_url
 from skillwire.protocols.skill_sharing.errors import SPELLINGS, decode_error
 from skillwire.protocols.skill_sharing.messages import (
     AuthConfig,
@@ -38,7 +39,6 @@ from skillwire.protocols.skill_sharing.messages import (
     InvocationResponse,
     SkillDescriptor,
 )
-from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import convert
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise

@@ -1,28 +1,210 @@
-"""Bytes to indexes and descriptors, for a client.
+"""Bytes to indexes and descriptors, and the rules for descriptors beyond the schema.
 
 Decoding is strict about a document and lenient about an index's entries: an invalid one is skipped and reported. An id
 that occurs twice invalidates the whole index, because either entry could be meant.
-Spec: SSP §3, §4; SSB §5; specs §2. Trust: hostile; only ``DecodeError`` and ``ValidationError`` are raised.
+
+A descriptor is hostile: it directs our requests and credentials, and contains schemas that we apply. These rules are
+ours unless a clause is named:
+
+- URLs are valid, lead where the address policy allows, and contain no placeholder but ``{execution_id}``, followed by
+  nothing that leaves its path. Status and result have the invocation's origin: a token goes to one origin only.
+- A nested schema is valid, refers to nothing outside of itself, and has no pattern that could take exponential time in
+  a backtracking engine.
+- Numbers are plausible, input names are unique, a default fits its schema.
+
+The descriptor's size is bounded, and the checks are linear in it. Spec: SSP §3, §4, §6; SSB §5; specs §2. Trust:
+hostile; only ``DecodeError`` and ``ValidationError`` are raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Finding, is_sharing_id
+from skillwire.model.skill import Finding, is_sharing_id, is_version, major
 from skillwire.model.url import Url, parse_url, reached_from, resolve_url
-from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, StatedDescriptor, StatedEntry
-from skillwire.protocols.skill_sharing.rules import check_descriptor, check_version
-from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse, validate
+from skillwire.protocols.skill_sharing.messages import (
+    PROTOCOL_VERSION,
+    IndexProvider,
+    InvocationEndpoint,
+    SkillDescriptor,
+    StatedDescriptor,
+    StatedEntry,
+)
+from skillwire.protocols.skill_sharing.validation import (
+    Violation,
+    convert,
+    find_unsafe_keywords,
+    invalid,
+    judge_default,
+    parse,
+    shown,
+    validate,
+)
 from skillwire.trust.address import AddressPolicy, is_local_host
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
+
+
+class Rule(NamedTuple):
+    """Whether a consumer reads a document of a major version in this relation to its own."""
+
+    document: str
+    compatible: bool
+    meaning: str
+
+
+#: How the document's MAJOR is, beside the consumer's. Spec: SSP §6.3.
+RULES: Final[dict[int, Rule]] = {
+    1: Rule("newer", False, "A consumer cannot read a newer major version."),
+    0: Rule("same", True, "Minor and patch versions only add."),
+    -1: Rule("older", True, "A consumer reads older major versions."),
+}
+
+
+def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: SourceLocation | None = None) -> None:
+    """Check that a client of protocol version ``consumer`` can read a document of ``version``.
+
+    Raises ValidationError: ``VERSION_INCOMPATIBLE``, or ``VALIDATION_ERROR`` for an invalid version.
+    """
+    if not is_version(version):
+        raise ValidationError("VALIDATION_ERROR", f"not a version: {ascii(version)[:80]}", place=place)
+    theirs, ours = major(version), major(consumer)
+    rule = RULES[(theirs > ours) - (theirs < ours)]
+    if not rule.compatible:
+        message = f"Protocol version {version} is not compatible with consumer version {consumer}"
+        supported = {"supported_major": ours, "supported_range": f"<{ours + 1}.0.0"}
+        details = {"descriptor_version": version, "consumer_version": consumer, **supported}
+        raise ValidationError("VERSION_INCOMPATIBLE", message, place=place, details=details)
+
+
+#: What a template may hold. Spec: SSP §5.5.
+PLACEHOLDER: Final = "{execution_id}"
+LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
+#: A week, since people do what is asked of them when they come to it. The text bounds neither.
+LONGEST_TIMEOUT_MS: Final = 7 * LONGEST_PAUSE_MS
+MOST_ATTEMPTS: Final = 20
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+#: Header fields that belong to the connection or to the browser's own credentials.
+_TAKEN_FIELDS: Final = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "cookie", "te", "upgrade", "expect", "content-type"}
+)
+
+
+def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: AddressPolicy | None = None) -> None:
+    """Check a descriptor that fits the schema.
+
+    Raises ValidationError (``DESCRIPTOR``) with every violation in ``details``.
+
+    Args:
+        descriptor: to check.
+        source: its URL or file, for errors.
+        addresses: where its URLs may lead; by default the policy that names no origin.
+    """
+    violations = list(find_violations(descriptor, (addresses or AddressPolicy()).check_url))
+    if violations:
+        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise ValidationError(
+            "DESCRIPTOR",
+            f"{first.path} {first.message}{more}",
+            place=SourceLocation(f"{source}#{first.path}"),
+            details={"errors": [violation._asdict() for violation in violations]},
+        )
+
+
+def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+    """Yield every rule that a descriptor breaks; ``check_url`` raises for a URL that leads where it must not."""
+    if not is_sharing_id(descriptor.id.lower()):
+        yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
+    yield from _check_endpoint(descriptor.endpoint, check_url)
+    auth = descriptor.auth
+    if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
+        message = "must name a header field that is free"
+        yield Violation("/auth/header", message, "such as X-API-Key", shown(auth.header))
+    for field in ("authorization_url", "token_url") if auth.oauth2 else ():
+        url = _read(text := getattr(auth.oauth2, field), check_url)
+        if isinstance(url, str):
+            yield Violation(f"/auth/oauth2/{field}", url, "a URL that may be called", shown(text))
+    for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
+        yield from find_unsafe_keywords(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
+    names: set[str] = set()
+    for position, parameter in enumerate(descriptor.inputs):
+        path = f"/inputs/{position}"
+        if parameter.name in names:
+            yield Violation(f"{path}/name", "is the name of two inputs", "another name", shown(parameter.name))
+        names.add(parameter.name)
+        dangers = list(find_unsafe_keywords(parameter.schema or {}, f"{path}/schema"))
+        yield from dangers
+        if not dangers and parameter.has_default:
+            yield from judge_default(parameter, path)
+    yield from find_unsafe_keywords(descriptor.output.schema or {}, "/output/schema")
+
+
+def _check_endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+    url = _read(endpoint.url, check_url)
+    if isinstance(url, str):
+        yield Violation("/endpoint/url", url, "a URL that may be called", shown(endpoint.url))
+    for field in ("status_url", "result_url"):
+        template = getattr(endpoint, field)
+        if template is UNSET:
+            continue
+        why = _template_flaw(template, check_url)
+        filled = template.replace(PLACEHOLDER, "0")
+        if why is None and not isinstance(url, str) and parse_url(filled).origin != url.origin:
+            why = "must have the origin of url: credentials are for that one alone"
+        if why is not None:
+            yield Violation(f"/endpoint/{field}", why, "a URL with {execution_id} last", shown(template))
+    retry = endpoint.retry or None
+    for path, message, number, least, most in (
+        ("timeout_ms", "must be 1 ms to 7 days", endpoint.timeout_ms, 1, LONGEST_TIMEOUT_MS),
+        ("retry/max_attempts", "must be a small whole number", retry and retry.max_attempts, 0, MOST_ATTEMPTS),
+        ("retry/backoff_ms", "must be 0 ms to 24 h", retry and retry.backoff_ms, 0, LONGEST_PAUSE_MS),
+    ):
+        if not isinstance(number, int | float):
+            continue
+        is_fraction = path == "retry/max_attempts" and math.isfinite(number) and number != int(number)
+        if is_fraction or not (math.isfinite(number) and least <= number <= most):
+            yield Violation(f"/endpoint/{path}", message, f"{least} to {most}", number)
+
+
+def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
+    """Return the URL, or why it must not be called."""
+    try:
+        url = parse_url(text)
+        check_url(url)
+    except SkillwireError as error:
+        return error.message
+    return url
+
+
+def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | None:
+    head, _, tail = template.partition(PLACEHOLDER)
+    if PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
+        return "may hold {execution_id} once and no other placeholder"
+    if not head.rstrip("/").count("/") > 1:
+        return "must not have its placeholder in the host"
+    if any(part in {".", ".."} for part in re.split(r"[/\\]|%2f|%5c", (head + tail).lower().replace("%2e", "."))):
+        return "must not climb out of its path"
+    url = _read(template.replace(PLACEHOLDER, "0"), check_url)
+    return url if isinstance(url, str) else None
+
+
+def execution_url(template: str, execution_id: str) -> str:
+    """Return the URL of one execution; without a placeholder the id is put behind. Spec: SSP §5.5; specs §2."""
+    name = quote(execution_id, safe="")
+    if PLACEHOLDER in template:
+        return template.replace(PLACEHOLDER, name)
+    return f"{template.rstrip('/')}/{name}"
+
 
 _RETRY: Final = {"max_attempts": 0, "backoff_ms": 0}
 

@@ -23,8 +23,8 @@ from skillwire.folder.lint.documents import lint_executor
 from skillwire.folder.rules import Findings
 from skillwire.model.skill import is_sharing_id
 from skillwire.model.url import Url, parse_url
+from skillwire.protocols.skill_sharing.codec import check_version, find_violations
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
-from skillwire.protocols.skill_sharing.rules import check_version, find_violations
 from skillwire.protocols.skill_sharing.validation import (
     TYPES,
     Violation,

@@ -27,6 +27,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import SharedInput, Skill
 from skillwire.model.skill import Sharing as SharingFacts
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY, descriptor_path
+from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
     AuthConfig,
@@ -44,7 +45,6 @@ from skillwire.protocols.skill_sharing.messages import (
     StatedDescriptor,
     StatedEntry,
 )
-from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 
 _ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
 _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)

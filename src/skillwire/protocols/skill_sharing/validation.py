@@ -1,7 +1,7 @@
 """The protocol's JSON Schema; documents against it: every violation, or the value; schemas nested in descriptors.
 
 The schema follows from the message classes (``./dev docs`` writes its other forms), and is JSON Schema 2020-12 with
-every definition below ``$defs``. It checks types; :mod:`~skillwire.protocols.skill_sharing.rules` checks the rest.
+every definition below ``$defs``. It checks types; :mod:`~skillwire.protocols.skill_sharing.codec` checks the rest.
 It refers to nothing outside, and its patterns run in an engine with linear time. Schemas nested in a descriptor are
 compiled and applied to values, here and by every reader, so they are judged first.
 

@@ -44,8 +44,8 @@ from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
+from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
-from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 from skillwire.protocols.skill_sharing.validation import parse_as
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.callable_skills import CallableSkills, GrantCache

@@ -22,8 +22,7 @@ from dht_nodes import HOST, Ours
 from dht_opendht import NodesProcess
 from flood import flood
 from skillwire.protocols.skill_discovery.dht import messages as m
-from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
-from skillwire.protocols.skill_discovery.dht.records import DhtOffer, sign_record
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer, keys_to_write, sign_record
 from skillwire.trust.ecdsa import new_key, self_signed
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ if importlib.util.find_spec("skillwire"):  # the peer's interpreter has no packa
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import AgentIdentity
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
     from skillwire.protocols.skill_discovery.identity import ChainAuthority
-    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
     from skillwire.trust.certificates import Chain
     from skillwire.trust.ecdsa import new_key, self_signed
     from skillwire.wire.node import Peer

@@ -18,9 +18,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from comparison import Goal, compare
-from skillwire.protocols.skill_discovery.dht.keys import name_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode
-from skillwire.protocols.skill_discovery.dht.records import DhtOffer
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer, name_key
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.server.run import keep_what_is_loaded
 from skillwire.testing.fake_network import FakeNetwork

@@ -6,12 +6,11 @@ from random import Random
 from typing import Any
 
 from skillwire.model.execution import Moment
-from skillwire.protocols.skill_discovery.dht.keys import skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
-from skillwire.protocols.skill_discovery.dht.records import DhtOffer, sign_record
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+from skillwire.protocols.skill_discovery.dht.records import DhtOffer, sign_record, skill_key
 from skillwire.protocols.skill_discovery.identity import GroupKey, Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.settings import DhtSettings
 from skillwire.testing.fake_network import EPOCH, FakeNetwork
 from skillwire.wire.node import Peer
 

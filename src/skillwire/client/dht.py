@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from skillwire.client.lan_flows import Names
     from skillwire.model.dht import DhtAnswer, DhtPong, DhtPut, DhtStatus
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
-    from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 
 T = TypeVar("T")
 Match = Literal["all", "any"]

@@ -33,8 +33,7 @@ from skillwire.adapters.sql.connection import read_migrations
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.model.ref import SkillRef
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.resolver.lockfile import encode_lock
 from skillwire.resolver.sources import SOURCES, Source, SourceRow
 from skillwire.trust.certificates import RequestedNames

@@ -15,8 +15,7 @@ from tests.support.publishing import Asgi, write_skill
 from skillwire import limits
 from skillwire.adapters.dht import agent
 from skillwire.adapters.dht.agent import DhtAgent
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.server import create_app, dht
 from skillwire.server.lan import service
 from skillwire.wire.node import Peer

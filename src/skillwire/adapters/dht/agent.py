@@ -48,10 +48,18 @@ from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.dht import DhtAnswer, DhtBootstrap, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.model.lan import Trust, host_and_port
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
-from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, check_offer, own_id
-from skillwire.protocols.skill_discovery.dht.table import Contact
+from skillwire.protocols.skill_discovery.dht.peers import Contact
+from skillwire.protocols.skill_discovery.dht.records import (
+    DhtOffer,
+    SignedRecord,
+    capability_key,
+    check_offer,
+    figure_key,
+    name_key,
+    own_id,
+    skill_key,
+)
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.settings import LanSettings

@@ -24,11 +24,26 @@ from skillwire.errors import DecodeError, SkillwireError, SourceLocation, Valida
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import read_endpoint, read_identifier
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.messages import Profile, Reason
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
 E = TypeVar("E", bound=StrEnum)
+
+#: Seconds between two puts of an own record in the DHT, at least and at most.
+PUT_AGAIN: Final = 60.0, 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class DhtSettings:
+    """How a node takes part in the DHT. Spec: SDP §6.4, §13.2."""
+
+    enabled: bool = False
+    bootstrap: tuple[tuple[str, int], ...] = ()  # host or address, and port
+    replication_factor: int = 3  # nodes that acknowledge a put before it counts as done
+    port: int = 6881
+    k: int = 8  # nodes of a bucket, and nodes that store a record
+    announces_restricted: bool = False  # skills with restricted access
+    bind: tuple[str, ...] = ()  # addresses to listen on, at most one IPv4 and one IPv6; all by default
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.lan import FoundVia, LanSkill, host_and_port
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.codec import read_endpoint
-from skillwire.protocols.skill_discovery.dht.settings import PUT_AGAIN, DhtSettings
+from skillwire.protocols.skill_discovery.settings import PUT_AGAIN, DhtSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -16,8 +16,7 @@ from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork
 from skillwire.errors import ConflictError, FetchError, StorageError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
-from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.wire.node import Peer
 
 BOTH = ("127.0.0.1", "::1")

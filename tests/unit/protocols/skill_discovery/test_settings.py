@@ -13,7 +13,6 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
@@ -21,6 +20,7 @@ from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
 from skillwire.protocols.skill_discovery.settings import (
     KEYS,
     CacheSettings,
+    DhtSettings,
     DiscoverySettings,
     LanSettings,
     read_discovery,

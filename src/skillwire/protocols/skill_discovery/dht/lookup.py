@@ -30,10 +30,9 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     read_host,
     write_host,
 )
-from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
+from skillwire.protocols.skill_discovery.dht.peers import Contact, Peers, Proof
 from skillwire.protocols.skill_discovery.dht.records import RecordReader, SignedRecord, Stream
 from skillwire.protocols.skill_discovery.dht.storage import FULL, STORED
-from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.wire.node import Peer
 
 PATHS: Final = 3

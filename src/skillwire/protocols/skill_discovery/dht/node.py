@@ -23,9 +23,9 @@ from skillwire.model.dht import DhtBootstrap, DhtBucket, DhtStatus
 from skillwire.model.execution import Moment
 from skillwire.model.lan import host_and_port
 from skillwire.protocols.skill_discovery.dht import messages as m
-from skillwire.protocols.skill_discovery.dht.keys import keys_to_write
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
-from skillwire.protocols.skill_discovery.dht.peers import Peers, Proof
+from skillwire.protocols.skill_discovery.dht.messages import SourceRates
+from skillwire.protocols.skill_discovery.dht.peers import Contact, Peers, Proof
 from skillwire.protocols.skill_discovery.dht.records import (
     LIFETIME,
     TOMBSTONE_LIFETIME,
@@ -34,15 +34,14 @@ from skillwire.protocols.skill_discovery.dht.records import (
     SignedRecord,
     Stream,
     check_offer,
+    keys_to_write,
     sign_record,
 )  # fmt: skip
-from skillwire.protocols.skill_discovery.dht.requests import SourceRates
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
 from skillwire.protocols.skill_discovery.dht.storage import REFUSED, Offers, Own, Storage
-from skillwire.protocols.skill_discovery.dht.table import Contact
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
+from skillwire.protocols.skill_discovery.settings import DhtSettings
 from skillwire.wire.node import Datagram, Peer
 
 _DEFAULTS: Final = DhtSettings()

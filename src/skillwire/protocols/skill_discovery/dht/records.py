@@ -5,6 +5,11 @@ it. The body is an array, too; its exact bytes are signed, so a field that a lat
 tombstone is a record that says ``removed``; it outlives every older record of its skill. The signer's certificate names
 the agent, and the SHA-256 of its public key is the signer's id, which is also the id of its node.
 
+A record is stored under several keys, 32 bytes each. The text writes a key as SHA-256 of ``skillId + capability`` in
+its figure and of ``skillId:capability`` in its code. We write the code's form, and read the figure's where a lookup of
+the code's form finds nothing. Two keys are **[ours]**: that of a capability alone, since ``findByCapability`` names no
+skill, and that of a skill alone.
+
 Trust: records are untrusted; reading them raises :class:`~skillwire.errors.DecodeError` and
 :class:`~skillwire.errors.TrustError` alone. Spec: SDP §6.2, §10; specs §3.
 """
@@ -13,7 +18,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
@@ -24,10 +29,48 @@ from skillwire.model.digest import Digest
 from skillwire.model.execution import Moment
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.dht.keys import is_key_of
 from skillwire.protocols.skill_discovery.identity import Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.trust.ecdsa import public_key_of
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def skill_key(skill_id: str, capability: str) -> bytes:
+    """Return the key of one capability of a skill, as the text's code writes it."""
+    return _key(f"{skill_id}:{capability}")
+
+
+def figure_key(skill_id: str, capability: str) -> bytes:
+    """Return the same as the text's figure writes it; it is never written by us."""
+    return _key(skill_id + capability)
+
+
+def capability_key(capability: str) -> bytes:
+    """Return the key of all skills with a capability."""
+    return _key(f"cap:{capability}")
+
+
+def name_key(skill_id: str) -> bytes:
+    """Return the key of a skill, whatever its capabilities."""
+    return _key(f"skill:{skill_id}")
+
+
+def keys_to_write(skill_id: str, capabilities: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the keys under which a record is put."""
+    keys = [name_key(skill_id)]
+    for capability in capabilities:
+        keys += skill_key(skill_id, capability), capability_key(capability)
+    return tuple(dict.fromkeys(keys))
+
+
+def is_key_of(key: bytes, skill_id: str, capabilities: Sequence[str]) -> bool:
+    """Return whether a record may be stored under a key: one that we write, or the figure's form."""
+    figures = (figure_key(skill_id, capability) for capability in capabilities)
+    return key in keys_to_write(skill_id, capabilities) or key in figures
+
 
 #: Seconds that a record, and a tombstone, may last at most, and that a publisher's clock may be ahead of ours.
 LIFETIME: Final = 600.0

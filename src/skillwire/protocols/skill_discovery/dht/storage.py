@@ -18,9 +18,9 @@ from skillwire import limits
 from skillwire.model.dht import DhtOwn
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, Stream
-from skillwire.protocols.skill_discovery.dht.settings import PUT_AGAIN
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
+from skillwire.protocols.skill_discovery.settings import PUT_AGAIN
 
 #: The status words of STORED.
 STORED: Final = "stored"

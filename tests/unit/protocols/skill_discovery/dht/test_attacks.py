@@ -7,7 +7,7 @@ from tests.unit.protocols.skill_discovery.dht.test_hostile import Liar, host, sk
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.dht import messages as m
-from skillwire.protocols.skill_discovery.dht.keys import skill_key
+from skillwire.protocols.skill_discovery.dht.records import skill_key
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.testing.fake_network import EPOCH

@@ -13,7 +13,7 @@ from tests.support.dht import PORT, Dht, NamedKey, offer_of, signed
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.dht import messages as m
-from skillwire.protocols.skill_discovery.dht.keys import capability_key, name_key, skill_key
+from skillwire.protocols.skill_discovery.dht.records import capability_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.wire.node import Datagram, Peer
 

@@ -6,11 +6,11 @@ from tests.support.dht import PORT, Dht, NamedKey, offer_of, signed
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.messages import Find, Found, Store, decode, encode
-from skillwire.protocols.skill_discovery.dht.settings import DhtSettings
+from skillwire.protocols.skill_discovery.dht.records import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.protocols.skill_discovery.messages import Profile
+from skillwire.protocols.skill_discovery.settings import DhtSettings
 from skillwire.testing.fake_network import EPOCH
 from skillwire.wire.node import Peer
 

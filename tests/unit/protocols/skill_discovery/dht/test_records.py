@@ -13,13 +13,16 @@ from tests.support.dht import NamedKey, NamedKeys, offer_of, signed
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
 from skillwire.model.execution import Moment
-from skillwire.protocols.skill_discovery.dht.keys import capability_key, figure_key, name_key, skill_key
 from skillwire.protocols.skill_discovery.dht.records import (
     DhtOffer,
     RecordReader,
+    capability_key,
     check_offer,
+    figure_key,
+    name_key,
     read_record,
     sign_record,
+    skill_key,
 )  # fmt: skip
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Standing
 from skillwire.testing.fake_network import EPOCH

@@ -5,8 +5,7 @@ from tests.support.dht import NamedKeys, offer_of, signed
 
 from skillwire import limits
 from skillwire.model.execution import Moment
-from skillwire.protocols.skill_discovery.dht.keys import capability_key, keys_to_write
-from skillwire.protocols.skill_discovery.dht.records import read_record
+from skillwire.protocols.skill_discovery.dht.records import capability_key, keys_to_write, read_record
 from skillwire.protocols.skill_discovery.dht.storage import FULL, OLDER, STORED, Storage
 from skillwire.testing.fake_network import EPOCH
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwire.protocols.skill_discovery.dht.table import Contact, Entry, Table
+from skillwire.protocols.skill_discovery.dht.peers import Contact, Entry, Table
 from skillwire.wire.node import Peer
 
 OWN = bytes(32)

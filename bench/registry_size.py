@@ -32,9 +32,9 @@ from processes import our_program
 from registry_publish import make_archive
 from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.folder.publish import prepare_files
+from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change
-from skillwire.model.packed_skills import pack_skill
 from skillwire.model.skill import FileContent
 from skillwire.registry.packages import with_version
 from workload import _SYLLABLES

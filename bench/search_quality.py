@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from skillwire.adapters.sqlite.search import SearchIndex
+from skillwire.model.catalog import SearchQuery
 from skillwire.model.digest import Digest
-from skillwire.model.search import SearchQuery
 from skillwire.model.skill import Artifact, Skill
 
 _SEEDS: Final = 5

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     )
     from skillwire.executions.webhooks import verify_webhook
     from skillwire.model.execution import CallContext
-    from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import InstallLocation, LockedSkill, OriginRecord, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.model.skill import FileContent, Finding
     from skillwire.resolver.apply import InstallReport
@@ -56,8 +55,7 @@ _HOMES = {
     "executions.webhooks": "verify_webhook",
     "model.execution": "CallContext",
     "model.remote_execution": "RemoteExecution",
-    "model.install": "InstallLocation LockedSkill OriginRecord",
-    "model.ref": "SkillRef",
+    "model.ref": "InstallLocation LockedSkill OriginRecord SkillRef",
     "model.skill": "FileContent Finding",
     "resolver.apply": "InstallReport",
     "resolver.lockfile": "Verification",

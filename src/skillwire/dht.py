@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillwire.client.dht import AsyncClient, Client
-from skillwire.model.dht import DhtAnswer, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtSkill, DhtStatus
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer
 
 __all__ = ["AsyncClient", "Client", "DhtAnswer", "DhtOffer", "DhtPong", "DhtPut", "DhtSkill", "DhtStatus"]

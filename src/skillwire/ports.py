@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from skillwire.model.access import Access, DeviceLogin, Token
+from skillwire.model.catalog import Explanation, SearchPage, SearchQuery
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
     Accepted,
@@ -29,7 +30,6 @@ from skillwire.model.execution import (
     StatisticsCursor,
     TaskOwner,
 )
-from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.model.package import (
     Account,
     AnnouncedFile,
@@ -47,8 +47,7 @@ from skillwire.model.package import (
     StoredVersion,
     Upload,
 )
-from skillwire.model.ref import Files
-from skillwire.model.search import Explanation, SearchPage, SearchQuery
+from skillwire.model.ref import CachedResponse, Files, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.model.skill import FileContent, Permissions, Skill
 from skillwire.wire.exchange import Sink
 

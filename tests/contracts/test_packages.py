@@ -15,6 +15,7 @@ from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError, TrustError
 from skillwire.model.access import Access
+from skillwire.model.catalog import unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     Account,
@@ -31,7 +32,6 @@ from skillwire.model.package import (
     Status,
     StoredVersion,
 )
-from skillwire.model.packed_skills import unpack_skill
 from skillwire.registry.audit import verify_entries
 
 NOTES = PackageName("acme", "notes")

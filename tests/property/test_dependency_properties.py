@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import ConflictError, NotFoundError
+from skillwire.model.package import parse_requirement
 from skillwire.model.ref import SkillRef
-from skillwire.model.requirement import parse_requirement
 from skillwire.resolver.dependencies import InstalledRequirement, select_skills
 from skillwire.wire.exchange import follow
 

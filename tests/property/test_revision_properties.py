@@ -13,9 +13,8 @@ from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.files.published_packages import IdentifierIndex, PackageFeed, hash_identifiers, hash_name
 from skillwire.folder.load import IdentifiedSkill
 from skillwire.model.access import Access
-from skillwire.model.catalog import Catalog
+from skillwire.model.catalog import Catalog, PackedSkills, SeenSkill, SkillChanges, no_skills, pack_skill
 from skillwire.model.package import ChangeCursor, ChangedPackage, ChangedPackages, Package, PackageName, State
-from skillwire.model.packed_skills import PackedSkills, SeenSkill, SkillChanges, no_skills, pack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills.server import Site
 from skillwire.registry.search import FacetCounts, Profile, count_facets

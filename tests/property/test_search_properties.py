@@ -12,7 +12,7 @@ from tests.support.catalogs import make_skill
 from skillwire import limits
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import UsageError
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 from skillwire.registry.search import FacetCounts, Profile, count_facets, make_cursor, read_cursor
 from skillwire.server.search import read_parameters
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import normalize_tag
 from skillwire.web.address import query_url, read_query, site_address

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from skillwire.errors import FetchError
-from skillwire.model.dht import DhtAnswer, DhtBootstrap, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
+from skillwire.model.lan import DhtAnswer, DhtBootstrap, DhtBucket, DhtOwn, DhtPong, DhtPut, DhtSkill, DhtStatus
 
 DIGEST = f"sha256:{'a' * 64}"
 OWN_KEY = "0" * 64

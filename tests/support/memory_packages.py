@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skillwire import limits
 from skillwire.model.access import Access, narrowest_access
+from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
@@ -23,10 +24,9 @@ from skillwire.model.package import (
     StoredVersion,
     latest_version,
     move_skill,
+    required_packages,
     version_order,
 )
-from skillwire.model.packed_skills import pack_skill
-from skillwire.model.requirement import required_packages
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from skillwire.bridges.marketplace.documents import (
     encode_marketplace,
 )
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 from skillwire.model.skill import Skill
 from skillwire.model.url import is_ipv4
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN

@@ -11,7 +11,6 @@ import click
 from skillwire.cli.options import plural, publisher_option
 from skillwire.cli.output import Progress, bold, output_options
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
-from skillwire.model.branding import PLAIN
 from skillwire.model.skill import Finding
 from skillwire.model.url import check_base_url
 
@@ -109,10 +108,10 @@ def command(
     )
     config, absent = options["config"], list[str]()
     if options["pages"]:
-        from skillwire.web.static_pages import with_pages  # noqa: PLC0415  # same
+        from skillwire.web import assets, static_pages  # noqa: PLC0415  # same
 
-        brand = configuration.load_configuration(Path(config)).site if config else PLAIN
-        site_options = with_pages(site_options, brand, absent.extend)
+        brand = configuration.load_configuration(Path(config)).site if config else assets.PLAIN
+        site_options = static_pages.with_pages(site_options, brand, absent.extend)
     build = static_site.SiteBuild(site_options)
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.

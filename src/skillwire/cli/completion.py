@@ -38,7 +38,7 @@ from skillwire.codes import CODES
 from skillwire.errors import UsageError
 from skillwire.folder.rules import RULES
 from skillwire.limits import INDEX_BYTES, STATE_FILE_BYTES
-from skillwire.model.install import CachedResponse
+from skillwire.model.ref import CachedResponse
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.resolver.agents import AGENTS

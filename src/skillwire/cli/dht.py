@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.dht import status_file
     from skillwire.cli.output import Output, Part
     from skillwire.client.dht import Client, Match
-    from skillwire.model.dht import DhtAnswer, DhtPut
+    from skillwire.model.lan import DhtAnswer, DhtPut
     from skillwire.protocols.skill_discovery.dht import records
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.sources import dht as source

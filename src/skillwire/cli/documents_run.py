@@ -13,7 +13,7 @@ from skillwire.cli.documents import DryRun, LanSkillObject
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation
 from skillwire.executions.task_form import FieldKind
-from skillwire.model.dht import DhtAnswer, DhtPong, DhtPut, DhtStatus
+from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.resolver.ladder import RungTrace
 

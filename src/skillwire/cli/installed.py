@@ -18,14 +18,14 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import Output, bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, TrustError
-from skillwire.model.install import Lock, LockedSkill
+from skillwire.model.ref import Lock, LockedSkill
 from skillwire.resolver.lockfile import requiring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skillwire.cli.documents import TrustedOrigin
-    from skillwire.model.install import OriginRecord
+    from skillwire.model.ref import OriginRecord
 
 
 @click.command()

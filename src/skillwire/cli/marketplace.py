@@ -188,7 +188,7 @@ def export_command(
 def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: bool) -> tuple[list[ListedSkill], int]:
     """Return the public skills with their paths below ``root``, and the number of other skills."""
     from skillwire.adapters.files.loading import LoadJob, load_folders, published_roots  # noqa: PLC0415  # takes a while
-    from skillwire.model.packed_skills import unpack_skill  # noqa: PLC0415  # same
+    from skillwire.model.catalog import unpack_skill  # noqa: PLC0415  # same
 
     names = sorted({folder for one in published_roots(folders) for folder in find_folder_names(one)})
     if not names:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.stores import Stores
     from skillwire.cli.documents import LockedObject, RefObject
     from skillwire.client.sync import Client
-    from skillwire.model.install import LockedSkill
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import LockedSkill, SkillRef
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.client.lan_flows import Names
-    from skillwire.model.dht import DhtAnswer, DhtPong, DhtPut, DhtStatus
+    from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
     from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 

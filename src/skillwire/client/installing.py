@@ -20,7 +20,7 @@ from skillwire.errors import (
     ValidationError,
     first_of,
 )
-from skillwire.model.requirement import parse_requirement
+from skillwire.model.package import parse_requirement
 from skillwire.model.skill import is_version
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import InstallReport, apply_install, fetch_contents, inspect_plan, no_digest, open_content
@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 
     from skillwire.client.credentials import OriginAccess
     from skillwire.folder.review import SkillReview
-    from skillwire.model.install import Lock, LockedSkill
-    from skillwire.model.ref import Files, SkillRef
+    from skillwire.model.ref import Files, Lock, LockedSkill, SkillRef
     from skillwire.model.skill import Finding
     from skillwire.ports import SkillsFolder
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor

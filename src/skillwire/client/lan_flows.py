@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.dht.agent import DhtAgent
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
-    from skillwire.model.dht import DhtAnswer
+    from skillwire.model.lan import DhtAnswer
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.settings import DiscoverySource

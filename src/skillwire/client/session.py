@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
     from skillwire.client.endpoint_calls import EndpointCalls
     from skillwire.client.lan_flows import LanFlows, Names
-    from skillwire.model.install import OriginRecord
     from skillwire.model.lan import SceneResult
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import OriginRecord, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor

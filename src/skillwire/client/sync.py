@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from skillwire.client.watch import CallWatch
     from skillwire.errors import SkillwireError
     from skillwire.folder.review import SkillReview
-    from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import LockedSkill, OriginRecord, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification

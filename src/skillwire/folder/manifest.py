@@ -33,7 +33,7 @@ from skillwire.folder.executors import (
 )
 from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
-from skillwire.model.requirement import parse_requirement
+from skillwire.model.package import parse_requirement
 from skillwire.model.skill import Action, ExecutorKind, HealthCheck, Kind, Permissions
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml

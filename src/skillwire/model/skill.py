@@ -226,7 +226,7 @@ class Skill(NamedTuple):
     action: Action | None = None
     findings: tuple[Finding, ...] = ()
     skill_type: str | None = None
-    requires: tuple[str, ...] = ()  # see skillwire.model.requirement
+    requires: tuple[str, ...] = ()  # see skillwire.model.package
     state: tuple[str, str, str] | None = None
 
     def find_file(self, path: str) -> SkillFile | None:

@@ -27,9 +27,10 @@ from skillwire.model.package import (
     Status,
     is_account,
     is_namespace,
+    parse_requirement,
     read_package_name,
+    required_packages,
 )
-from skillwire.model.requirement import parse_requirement, required_packages
 from skillwire.model.skill import Skill, is_skill_name, is_version
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, require_account
 

@@ -24,9 +24,8 @@ from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
+from skillwire.model.catalog import FacetValue, SearchQuery, SkillSummary, seal, unseal
 from skillwire.model.package import read_package_name
-from skillwire.model.packed_skills import SkillSummary
-from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
 from skillwire.model.skill import Skill, is_callable, is_skill_name
 
 #: Keys of a skill's metadata whose values are tags.

@@ -12,9 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from skillwire.errors import UsageError
-from skillwire.model.packed_skills import summarize
-from skillwire.model.requirement import parse_range, parse_requirement
-from skillwire.model.search import SearchPage, SearchQuery
+from skillwire.model.catalog import SearchPage, SearchQuery, summarize
+from skillwire.model.package import parse_range, parse_requirement
 from skillwire.model.skill import Skill
 from skillwire.protocols.skill_discovery.center import USUAL_TYPE, CenterSearch
 from skillwire.registry.search import make_cursor, mark_search, process_token, read_cursor, read_words

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from skillwire.errors import UsageError, did_you_mean
-from skillwire.model.install import InstallLocation
+from skillwire.model.ref import InstallLocation
 
 UNIVERSAL: Final = ".agents/skills"
 

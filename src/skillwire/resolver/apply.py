@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.model.digest import Digest
-from skillwire.model.install import LockedSkill, OriginRecord
+from skillwire.model.ref import LockedSkill, OriginRecord
 from skillwire.model.skill import SKILL_MD, FileContent
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import UnstoredBytes, fetch_artifact, fetch_files

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError
-from skillwire.model.install import CachedResponse
+from skillwire.model.ref import CachedResponse
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.ladder import Ladder, Rung, RungTrace

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple, Protocol
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError
-from skillwire.model.package import read_package_name
+from skillwire.model.package import Requirement, parse_requirement, read_package_name
 from skillwire.model.ref import SkillRef
-from skillwire.model.requirement import Requirement, parse_requirement
 from skillwire.wire.exchange import Flow
 
 _SHOWN: Final = 8  # versions or skills in a message

@@ -12,7 +12,7 @@ import re
 from typing import Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
-from skillwire.model.requirement import parse_range
+from skillwire.model.package import parse_range
 from skillwire.trust.paths import check_path
 
 #: The folders that ``skills`` 1.7.4 looks into, and how deep below each; then all folders if none has a skill.

@@ -25,9 +25,8 @@ from skillwire.errors import (
 )
 from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
-from skillwire.model.install import InstallLocation, Lock, LockedSkill
-from skillwire.model.ref import LOCAL, GitFacts
-from skillwire.model.requirement import parse_range, parse_requirement
+from skillwire.model.package import parse_range, parse_requirement
+from skillwire.model.ref import LOCAL, GitFacts, InstallLocation, Lock, LockedSkill
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.resolver.git_references import check_ref

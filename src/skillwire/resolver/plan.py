@@ -19,10 +19,8 @@ from urllib.parse import quote
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.install import InstallLocation, LockedSkill
-from skillwire.model.package import version_order
-from skillwire.model.ref import LOCAL, IndexedFile, Release, SkillRef
-from skillwire.model.requirement import parse_requirement
+from skillwire.model.package import parse_requirement, version_order
+from skillwire.model.ref import LOCAL, IndexedFile, InstallLocation, LockedSkill, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, Finding, is_version
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import timestamp
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from skillwire.folder.review import SkillReview
-    from skillwire.model.install import Lock, OriginRecord
-    from skillwire.model.ref import Files
+    from skillwire.model.ref import Files, Lock, OriginRecord
     from skillwire.model.skill import FileContent
     from skillwire.ports import OriginBook, SkillsFolder
     from skillwire.resolver.context import ResolveContext

@@ -32,8 +32,8 @@ import re
 from typing import Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
+from skillwire.model.package import parse_range
 from skillwire.model.ref import LOCAL, SkillRef
-from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD

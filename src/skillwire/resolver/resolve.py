@@ -16,9 +16,8 @@ from typing import Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, TrustError, UsageError
-from skillwire.model.install import LockedSkill
-from skillwire.model.ref import SkillRef
-from skillwire.model.requirement import Requirement
+from skillwire.model.package import Requirement
+from skillwire.model.ref import LockedSkill, SkillRef
 from skillwire.resolver.context import ResolveContext, is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.ladder import LADDER, NAMED, Rung

@@ -17,8 +17,8 @@ from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageEr
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.review import KINDS, SkillReview, review_files
 from skillwire.model.digest import Digest
-from skillwire.model.install import LockedSkill
-from skillwire.model.requirement import parse_requirement
+from skillwire.model.package import parse_requirement
+from skillwire.model.ref import LockedSkill
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, Finding, is_skill_name
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.git_references import means_version
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.danger import Danger
     from skillwire.folder.manifest import Manifest
-    from skillwire.model.install import Lock
-    from skillwire.model.ref import Files, SkillRef
+    from skillwire.model.ref import Files, Lock, SkillRef
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
 
 

@@ -22,8 +22,7 @@ from skillwire.wire.exchange import Flow, work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import SkillRef
+    from skillwire.model.ref import LockedSkill, OriginRecord, SkillRef
     from skillwire.ports import SkillsFolder
     from skillwire.resolver.context import Attempt, ResolveContext
     from skillwire.resolver.plan import Decision, InstallPolicy

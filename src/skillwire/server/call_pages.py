@@ -26,19 +26,21 @@ from skillwire.server.problems import READ, ProblemError
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.trust.guarded_json import load_json
-from skillwire.web.call_form import (
+from skillwire.web.environment import notice_page
+from skillwire.web.executions_page import ShownExecution, execution_page
+from skillwire.web.forms import (
     ShownCall,
     call_snippets,
     describe,
     example_inputs,
+    form_input,
     form_of_inputs,
+    general_errors,
     other_endpoint,
     read_inputs,
+    read_typed,
     typed_values,
 )
-from skillwire.web.environment import notice_page
-from skillwire.web.executions_page import ShownExecution, execution_page
-from skillwire.web.forms import form_input, general_errors, read_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -32,7 +32,7 @@ import watchfiles
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.model.access import Access
-from skillwire.model.packed_skills import no_skills, summarize
+from skillwire.model.catalog import no_skills, summarize
 from skillwire.protocols.agent_skills.decoder import find_excess
 from skillwire.server.log import log_broken, log_changes
 from skillwire.server.problems import NOT_READY, ProblemError
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_folders import PublishedFolders
     from skillwire.folder.publish import InvalidFolder
+    from skillwire.model.catalog import PackedSkills, SkillChanges
     from skillwire.model.digest import Digest
-    from skillwire.model.packed_skills import PackedSkills, SkillChanges
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
     from skillwire.server.revision import Revision

@@ -28,13 +28,13 @@ from skillwire.errors import (
     did_you_mean,
 )
 from skillwire.model.access import EVERY_SKILL, OPERATOR, TASKS
-from skillwire.model.branding import PLAIN, Branding, read_logo
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
 from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration_keys import TABLES
 from skillwire.trust.guarded_toml import load_toml, toml_place
+from skillwire.web.assets import PLAIN, Branding, read_logo
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.folder.publish import check_publisher
-from skillwire.model.branding import check_contact
 from skillwire.model.execution import AllowedCallers
 from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name
@@ -22,6 +21,7 @@ from skillwire.model.url import check_base_url, parse_url
 from skillwire.protocols.skill_discovery.settings import flag, integer, number, text, texts
 from skillwire.resolver.settings import choice_of
 from skillwire.trust.address import AddressPolicy
+from skillwire.web.assets import check_contact
 
 _COUNT_MAX: Final = 1_000_000
 _HOUR: Final = 3600.0

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
-    from skillwire.model.branding import Branding
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from skillwire.server.problems import Problem
     from skillwire.server.responses import CachedResponse
     from skillwire.server.revision import AccessView, AccessViews, Revision
+    from skillwire.web.assets import Branding
 
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)

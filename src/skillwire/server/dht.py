@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skillwire.adapters.dht.agent import DhtAgent
-    from skillwire.model.dht import DhtStatus
+    from skillwire.model.lan import DhtStatus
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.background import BackgroundTasks

@@ -38,7 +38,7 @@ from skillwire.server.responses import ByteCache, CachedResponse, GzipBody
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from skillwire.model.packed_skills import PackedSkills
+    from skillwire.model.catalog import PackedSkills
     from skillwire.protocols.agent_skills.server import Site
 
 #: So few skills are encoded faster than a thread is woken.

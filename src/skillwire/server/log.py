@@ -23,7 +23,7 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from skillwire.executions.view import without_ids
 from skillwire.folder.publish import InvalidFolder
-from skillwire.model.packed_skills import SkillChanges
+from skillwire.model.catalog import SkillChanges
 from skillwire.server.http import LOGGED
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.tracing import is_tracing

@@ -25,7 +25,7 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 from skillwire.model.skill import Skill, is_skill_name
 from skillwire.registry.search import read_words, telling_words
 from skillwire.server.callable_skills import CallableSkills

@@ -19,7 +19,7 @@ import msgspec
 from starlette.routing import BaseRoute
 
 from skillwire import limits
-from skillwire.model.search import ORDERS
+from skillwire.model.catalog import ORDERS
 from skillwire.protocols.skill_sharing.validation import json_schema
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import API_KEY_HEADER

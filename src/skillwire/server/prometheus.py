@@ -20,7 +20,7 @@ from skillwire.server.metrics import Histogram
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
-    from skillwire.model.dht import DhtStatus
+    from skillwire.model.lan import DhtStatus
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.execution_service import ExecutionService
     from skillwire.server.metrics import ExecutionStats, LanCount, Metrics

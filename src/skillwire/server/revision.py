@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
-    from skillwire.model.packed_skills import SkillChanges, SkillSets
+    from skillwire.model.catalog import SkillChanges, SkillSets
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation

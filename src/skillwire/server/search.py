@@ -19,8 +19,7 @@ import msgspec
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.packed_skills import read_summary
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery, read_summary
 from skillwire.protocols.agent_skills.messages import JSON, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_discovery.center import SKILLS, center_details, center_id
@@ -32,8 +31,7 @@ from skillwire.web.address import host_address
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.model.packed_skills import PackedSkills
-    from skillwire.model.search import SearchPage
+    from skillwire.model.catalog import PackedSkills, SearchPage
     from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields
     from skillwire.server.responses import WireResponse

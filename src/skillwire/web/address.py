@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.catalog import ORDERS, SearchQuery
 from skillwire.model.lan import host_and_port
-from skillwire.model.search import ORDERS, SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import FACETS, normalize_tag
 

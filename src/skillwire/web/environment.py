@@ -20,11 +20,10 @@ from markupsafe import Markup
 
 from skillwire import limits
 from skillwire.executions.tasks import person_name
-from skillwire.model.branding import Branding
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
-from skillwire.web.assets import POLICY, asset_urls
+from skillwire.web.assets import POLICY, Branding, asset_urls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

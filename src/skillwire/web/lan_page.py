@@ -21,7 +21,7 @@ from skillwire.web.environment import Frame, render
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.model.dht import DhtBucket, DhtStatus
+    from skillwire.model.lan import DhtBucket, DhtStatus
 
 #: Statuses as the page calls them, in the order in which they are offered.
 STATUSES: Final = {

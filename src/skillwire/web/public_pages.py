@@ -22,29 +22,29 @@ from skillwire.folder.differences import read_text_file, split_lines
 from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.access import Access
+from skillwire.model.catalog import ORDERS, Explanation, SearchPage, SearchQuery
 from skillwire.model.package import Status
-from skillwire.model.search import ORDERS, Explanation, SearchPage, SearchQuery
 from skillwire.model.skill import SKILL_MD, SKILL_TOML
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
-from skillwire.web.call_form import about_input
 from skillwire.web.environment import render, shorten
+from skillwire.web.forms import about_input
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, render_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skillwire.model.branding import Branding
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import SkillSearch
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
-    from skillwire.web.call_form import ShownCall, Snippet
+    from skillwire.web.assets import Branding
     from skillwire.web.environment import Frame
+    from skillwire.web.forms import ShownCall, Snippet
 
     #: Returns the bytes of a file, or None when they are not there just now.
     ReadBlob = Callable[[Digest], bytes | None]

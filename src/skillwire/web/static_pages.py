@@ -17,12 +17,11 @@ from markupsafe import Markup
 
 from skillwire.adapters.files.loading import SiteWriter
 from skillwire.model.access import Access
-from skillwire.model.branding import PLAIN, Branding, Logo
 from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
-from skillwire.web.assets import FOLDER, assets
-from skillwire.web.call_form import ShownCall, call_snippets, describe, other_endpoint
+from skillwire.web.assets import FOLDER, PLAIN, Branding, Logo, assets
 from skillwire.web.environment import TEMPLATES, Frame, render
+from skillwire.web.forms import ShownCall, call_snippets, describe, other_endpoint
 from skillwire.web.public_pages import (
     PARTS,
     UNKNOWN_SITE,

@@ -32,7 +32,7 @@ from typing import Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, ValidationError
-from skillwire.model.install import CachedResponse
+from skillwire.model.ref import CachedResponse
 from skillwire.model.url import Url, parse_url, resolve_url
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sink, Sleep
 

@@ -31,8 +31,7 @@ from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.adapters.sql.connection import read_migrations
 from skillwire.errors import TrustError, UsageError
-from skillwire.model.install import InstallLocation, Lock, LockedSkill
-from skillwire.model.ref import SkillRef
+from skillwire.model.ref import InstallLocation, Lock, LockedSkill, SkillRef
 from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.resolver.lockfile import encode_lock
 from skillwire.resolver.sources import SOURCES, Source, SourceRow

@@ -9,7 +9,7 @@ from tests.support.catalogs import make_skill
 from skillwire import limits
 from skillwire.bridges.listings import encode_catalog, encode_hits, encode_refusal, read_search
 from skillwire.errors import DecodeError, UsageError
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 
 SITE = "https://skills.example.com"
 #: What Agentic Resource Discovery demands of an identifier.

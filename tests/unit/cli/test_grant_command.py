@@ -8,8 +8,8 @@ from tests.support.registry_site import RegistrySite, skill_archive
 from skillwire.adapters.files.loading import LoadJob, load_folders
 from skillwire.cli.completion import complete
 from skillwire.cli.main import cli
+from skillwire.model.catalog import unpack_skill
 from skillwire.model.package import PackageName
-from skillwire.model.packed_skills import unpack_skill
 
 CODE = "def main(args):\n    return args\n"
 PYTHON = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'

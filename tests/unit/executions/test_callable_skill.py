@@ -11,7 +11,7 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR
 from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import InputRules, OutputRules, callable_code, code_skill, is_code
 from skillwire.executions.grants import needs_grant
-from skillwire.model.packed_skills import pack_skill, unpack_skill
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.skill import Permissions, is_skill_name
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition

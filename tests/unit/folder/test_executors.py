@@ -16,7 +16,7 @@ from skillwire.folder.executors import (
 )
 from skillwire.folder.manifest import load_action, parse_manifest, read_manifest
 from skillwire.folder.publish import PreparedSkill, prepare
-from skillwire.model.packed_skills import pack_skill, unpack_skill
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.skill import HealthCheck
 
 HEAD = """\

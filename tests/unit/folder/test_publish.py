@@ -10,7 +10,7 @@ from skillwire.folder.load import check_folder
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
-from skillwire.model.packed_skills import pack_skill, unpack_skill
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 

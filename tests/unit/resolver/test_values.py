@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
+from skillwire.model.ref import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.resolver.agents import AGENTS, UNIVERSAL, choose_agents, plan_placement
 from skillwire.resolver.context import ResolveContext, is_fresh, lifetime, read_document
 from skillwire.resolver.lockfile import decode_lock, encode_lock

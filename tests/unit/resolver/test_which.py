@@ -9,7 +9,7 @@ from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCa
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import FetchError
 from skillwire.model.digest import Digest
-from skillwire.model.install import InstallLocation, Lock, LockedSkill, OriginRecord
+from skillwire.model.ref import InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import encode_lock

@@ -23,7 +23,7 @@ from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.access import Principal
-from skillwire.model.search import SearchQuery
+from skillwire.model.catalog import SearchQuery
 from skillwire.server import catalog_service
 from skillwire.server.revision import Revision, make_access_view
 

@@ -6,7 +6,7 @@ import zlib
 import pytest
 from tests.support.catalogs import make_catalog, make_skill
 
-from skillwire.model.packed_skills import PackedSkills, pack_skill
+from skillwire.model.catalog import PackedSkills, pack_skill
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, IndexResponse, Site
 from skillwire.server import indexes
 from skillwire.server.indexes import make_index_parts

@@ -8,7 +8,7 @@ from tests.support.catalogs import make_skill
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.model.packed_skills import PackedSkills, pack_skill
+from skillwire.model.catalog import PackedSkills, pack_skill
 from skillwire.server import create_app
 from skillwire.server.fastpath import FastPath
 from skillwire.server.search import encode_hits

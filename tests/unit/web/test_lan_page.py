@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.support.lan_site import OWN, home, scene, skill, town
 
 from skillwire import limits
-from skillwire.model.dht import DhtBootstrap, DhtBucket, DhtOwn, DhtStatus
-from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
+from skillwire.model.lan import USABLE_STATUSES, DhtBootstrap, DhtBucket, DhtOwn, DhtStatus, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.web.environment import Frame, SignedInPerson
 from skillwire.web.lan_page import (

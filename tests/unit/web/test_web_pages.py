@@ -16,9 +16,9 @@ from tests.support.eventually import PATIENCE
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.model.branding import Branding, read_logo
 from skillwire.server import create_app
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.web.assets import Branding, read_logo
 from skillwire.web.markdown import render_markdown
 
 HTML = {"accept": "text/html,application/xhtml+xml", "host": "skills.example"}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.postgres.database import Schema  # an extra
-    from skillwire.model.install import LockedSkill
+    from skillwire.model.ref import LockedSkill
 
 _OLDEST: Final = (3, 11)
 _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of another machine

@@ -45,8 +45,7 @@ from skillwire.errors import (
     in_seconds,
 )
 from skillwire.limits import STATE_FILE_BYTES
-from skillwire.model.dht import DhtAnswer, DhtBootstrap, DhtPong, DhtPut, DhtSkill, DhtStatus
-from skillwire.model.lan import Trust, host_and_port
+from skillwire.model.lan import DhtAnswer, DhtBootstrap, DhtPong, DhtPut, DhtSkill, DhtStatus, Trust, host_and_port
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
 from skillwire.protocols.skill_discovery.dht.peers import Contact

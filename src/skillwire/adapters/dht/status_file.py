@@ -12,7 +12,7 @@ import msgspec
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, write_atomically
 from skillwire.errors import SkillwireError
-from skillwire.model.dht import DhtStatus
+from skillwire.model.lan import DhtStatus
 
 _NAME: Final = "dht-status.json"
 _FRESH: Final = 10.0  # seconds after which the node that wrote it counts as stopped

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from skillwire.adapters.files.atomic import damaged, locked, read_state, storage_errors, write_atomically
-from skillwire.model.install import CachedResponse, OriginRecord
+from skillwire.model.ref import CachedResponse, OriginRecord
 
 _KEPT_HEADERS: Final = frozenset({"etag", "last-modified", "cache-control", "content-type"})
 

@@ -38,8 +38,7 @@ from skillwire import limits
 from skillwire.adapters.files import atomic
 from skillwire.adapters.files.atomic import release_lock, storage_error, storage_errors, take_lock, write_atomically
 from skillwire.errors import ConflictError, SourceLocation, StorageError, TrustError
-from skillwire.model.install import InstallLocation, Lock, LockedSkill
-from skillwire.model.ref import Files
+from skillwire.model.ref import Files, InstallLocation, Lock, LockedSkill
 from skillwire.model.skill import FileContent, Finding
 from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack

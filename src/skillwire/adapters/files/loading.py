@@ -45,9 +45,8 @@ from skillwire.errors import SkillwireError, SourceLocation, StorageError, Usage
 from skillwire.folder.files import is_junk, raise_machine_error
 from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
-from skillwire.model.catalog import Catalog
+from skillwire.model.catalog import Catalog, pack_skill
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import pack_skill
 from skillwire.model.skill import Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, VersionsResponse, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path

@@ -39,9 +39,8 @@ from skillwire.folder.files import find_folder_names, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import ANONYMOUS, Access, narrowest_access
-from skillwire.model.catalog import Catalog
+from skillwire.model.catalog import Catalog, SeenSkill, no_skills, pack_skill, read_summary, unpack_skill
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import SeenSkill, no_skills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
 
 if TYPE_CHECKING:

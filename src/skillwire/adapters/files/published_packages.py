@@ -17,9 +17,9 @@ from skillwire.errors import NotFoundError
 from skillwire.folder.load import IdentifiedSkill
 from skillwire.folder.publish import packed_files
 from skillwire.model.access import Access
+from skillwire.model.catalog import pack_skill, read_summary, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
-from skillwire.model.packed_skills import pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.trust.archive import read_archive
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.model.catalog import SkillSummary
     from skillwire.model.package import ChangedPackage
-    from skillwire.model.packed_skills import SkillSummary
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore, PackageStore
 

@@ -27,8 +27,7 @@ from skillwire.errors import SourceLocation, StorageError, UsageError, first_of
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
-from skillwire.model.catalog import Catalog
-from skillwire.model.packed_skills import unpack_skill
+from skillwire.model.catalog import Catalog, unpack_skill
 from skillwire.model.skill import Finding, Identifiers, Skill
 from skillwire.protocols.agent_skills import messages as asd
 from skillwire.protocols.agent_skills.decoder import find_excess

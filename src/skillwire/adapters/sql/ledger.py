@@ -58,6 +58,7 @@ from skillwire.executions.states import (
     next_attempt,
     timed_out,
 )
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
     CALLBACK_SECONDS,
@@ -79,7 +80,6 @@ from skillwire.model.execution import (
     StatisticsCursor,
     TaskOwner,
 )
-from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import Skill
 
 #: What has not ended.

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.model.access import Access
+from skillwire.model.catalog import unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     Account,
@@ -28,7 +29,6 @@ from skillwire.model.package import (
     Status,
     read_package_name,
 )
-from skillwire.model.packed_skills import unpack_skill
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from skillwire.adapters.sql.package_rows import (
 )
 from skillwire.errors import StorageError
 from skillwire.model.access import Access
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
@@ -54,10 +55,9 @@ from skillwire.model.package import (
     StoredVersion,
     latest_version,
     move_skill,
+    required_packages,
     version_order,
 )
-from skillwire.model.packed_skills import pack_skill, unpack_skill
-from skillwire.model.requirement import required_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

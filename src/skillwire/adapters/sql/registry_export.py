@@ -30,9 +30,9 @@ from skillwire.adapters.sql.package_rows import ENTRY, read_entry
 from skillwire.adapters.sql.packages import LargeArtifacts, SqlPackages
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 from skillwire.folder.publish import packed_files
+from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Role, Status, is_account, is_namespace
-from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.registry.audit import verify_entries
 from skillwire.trust.guarded_json import load_json

@@ -34,8 +34,7 @@ import msgspec
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
-from skillwire.model.packed_skills import summarize
-from skillwire.model.search import Explanation, FacetValue, SearchPage, SearchQuery
+from skillwire.model.catalog import Explanation, FacetValue, SearchPage, SearchQuery, summarize
 from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.registry.search import (
     FACETS,

@@ -39,8 +39,8 @@ from skillwire.bridges.mcp.caller import Blob
 from skillwire.bridges.mcp.entries import INDEX_URI, TEMPLATE, find_target, index_of, limit_exceeded, uri_of
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError
 from skillwire.folder.manifest import read_manifest
+from skillwire.model.catalog import seal, unseal
 from skillwire.model.execution import PREFIX
-from skillwire.model.search import seal, unseal
 from skillwire.model.skill import SKILL_MD, is_skill_name
 from skillwire.protocols.agent_skills.messages import JSON, media_type
 

@@ -12,8 +12,7 @@ from typing import Final
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.digest import Digest
-from skillwire.model.install import CachedResponse
-from skillwire.model.ref import IndexedFile, SkillRef
+from skillwire.model.ref import CachedResponse, IndexedFile, SkillRef
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.guarded_json import server_code, server_message

@@ -37,9 +37,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from skillwire import limits
-from skillwire.model.catalog import Catalog
+from skillwire.model.catalog import Catalog, SkillChanges, SkillSummary, summarize
 from skillwire.model.digest import Digest
-from skillwire.model.packed_skills import SkillChanges, SkillSummary, summarize
 from skillwire.model.ref import IndexedFile
 from skillwire.model.skill import Artifact, Skill
 from skillwire.protocols.agent_skills.messages import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation
-from skillwire.model.install import CachedResponse
+from skillwire.model.ref import CachedResponse
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.wire import fetch
 from skillwire.wire.exchange import Flow, HttpResponse

@@ -35,8 +35,8 @@ from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustE
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model import skill as model
+from skillwire.model.catalog import seal, unseal
 from skillwire.model.digest import Digest
-from skillwire.model.search import seal, unseal
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, Skill, SkillFile
 from skillwire.protocols.skills_rpc.codec import encode_described, encode_page
 from skillwire.protocols.skills_rpc.messages import (

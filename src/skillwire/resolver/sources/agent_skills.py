@@ -23,10 +23,8 @@ from skillwire.errors import (
     ValidationError,
     did_you_mean,
 )
-from skillwire.model.install import OriginRecord
-from skillwire.model.package import version_order
-from skillwire.model.ref import Release, SkillRef
-from skillwire.model.requirement import parse_range
+from skillwire.model.package import parse_range, version_order
+from skillwire.model.ref import OriginRecord, Release, SkillRef
 from skillwire.model.skill import Finding, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.decoder import decode_index, decode_versions

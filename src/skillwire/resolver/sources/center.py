@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.install import CachedResponse
+from skillwire.model.ref import CachedResponse
 from skillwire.model.url import parse_url
 from skillwire.resolver.rank import conflicting_digests
 from skillwire.resolver.references import parse_reference

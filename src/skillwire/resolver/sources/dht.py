@@ -33,7 +33,7 @@ from skillwire.protocols.skill_discovery.settings import PUT_AGAIN, DhtSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skillwire.model.dht import DhtAnswer, DhtPut, DhtSkill
+    from skillwire.model.lan import DhtAnswer, DhtPut, DhtSkill
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _AT_ONCE: Final = 0.05  # seconds: nothing was asked

@@ -10,8 +10,7 @@ from pathlib import Path
 from skillwire.errors import NotFoundError, SourceLocation
 from skillwire.folder.files import find_folders
 from skillwire.folder.load import load_folder
-from skillwire.model.install import LockedSkill
-from skillwire.model.ref import LOCAL, SkillRef
+from skillwire.model.ref import LOCAL, LockedSkill, SkillRef
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.git_references import SKILL_FOLDERS
 from skillwire.resolver.sources import Lookup, Source

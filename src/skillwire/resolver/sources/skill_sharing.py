@@ -29,7 +29,7 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skillwire.model.install import CachedResponse
+    from skillwire.model.ref import CachedResponse
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor, SkillIndexEntry
     from skillwire.wire.exchange import Flow
 

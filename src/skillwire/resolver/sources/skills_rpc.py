@@ -32,8 +32,7 @@ from skillwire.errors import (
     did_you_mean,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.install import CachedResponse
-from skillwire.model.ref import BLOB, RpcFacts, SkillRef
+from skillwire.model.ref import BLOB, CachedResponse, RpcFacts, SkillRef
 from skillwire.model.skill import SKILL_MD, Finding, is_dotted_name
 from skillwire.protocols.skills_rpc.client import INLINE_BYTES, call, fetch_blob, send_blob
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, decode_described, decode_file, decode_page

@@ -23,9 +23,9 @@ from starlette.types import ASGIApp
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError
 from skillwire.folder.publish import PreparedSkill
+from skillwire.model.catalog import SearchQuery
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status
-from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.accounts import require_account

@@ -27,7 +27,7 @@ from skillwire.bridges.listings import (
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError
-from skillwire.model.packed_skills import summarize
+from skillwire.model.catalog import summarize
 from skillwire.server.components import Protocol
 from skillwire.server.context import SiteUrlCache
 from skillwire.server.indexes import SiteUrlBody

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
-    from skillwire.model.search import SearchQuery
+    from skillwire.model.catalog import SearchQuery
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
     from skillwire.server.components import Components, RegistryComponents

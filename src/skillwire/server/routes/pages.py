@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from skillwire import limits
-from skillwire.model.branding import LOGO_POLICY
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.server.http import choose_coding, encode_fields
 from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
@@ -27,7 +26,7 @@ from skillwire.server.problems import READ, STORAGE_PAUSE
 from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.web.address import read_query, way_up
-from skillwire.web.assets import ASSET_FIELDS, assets
+from skillwire.web.assets import ASSET_FIELDS, LOGO_POLICY, assets
 from skillwire.web.environment import Frame, notice_page
 from skillwire.web.public_pages import (
     SkillAddresses,
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from skillwire.model.catalog import SearchQuery
     from skillwire.model.digest import Digest
-    from skillwire.model.search import SearchQuery
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
     from skillwire.server.context import RequestContext

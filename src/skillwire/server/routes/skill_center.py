@@ -17,8 +17,8 @@ import msgspec
 from starlette.types import ASGIApp
 
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError, UsageError, ValidationError
+from skillwire.model.catalog import SearchPage
 from skillwire.model.package import PackageName
-from skillwire.model.search import SearchPage
 from skillwire.model.skill import Skill
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import BlobResponse

@@ -5,7 +5,7 @@ import pytest
 
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
 from skillwire.errors import SkillwireError
-from skillwire.model.install import CachedResponse, OriginRecord
+from skillwire.model.ref import CachedResponse, OriginRecord
 
 URLS = ["https://skills.example/a", "https://skills.example/b"]
 

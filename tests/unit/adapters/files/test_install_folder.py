@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
-from skillwire.model.install import InstallLocation, Lock
+from skillwire.model.ref import InstallLocation, Lock
 from skillwire.model.skill import FileContent, Finding
 
 UNIVERSAL, CLAUDE = ".agents/skills", ".claude/skills"

@@ -10,7 +10,7 @@ from skillwire.adapters.files.loading import BuildRecord, FolderRecord, publishe
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.folder.publish import check_publisher
 from skillwire.model.access import Access
-from skillwire.model.packed_skills import PackedSkills, pack_skill, unpack_skill
+from skillwire.model.catalog import PackedSkills, pack_skill, unpack_skill
 from skillwire.model.skill import Finding
 
 

@@ -9,7 +9,7 @@ from tests.support.catalogs import make_skill
 from skillwire import limits
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import UsageError
-from skillwire.model.search import FacetValue, SearchQuery
+from skillwire.model.catalog import FacetValue, SearchQuery
 from skillwire.registry.search import read_words, telling_words
 
 

@@ -4,8 +4,7 @@ import pytest
 from tests.support.fake_dht import DIGEST, dht_skill
 
 from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError
-from skillwire.model.dht import DhtAnswer, DhtPut
-from skillwire.model.lan import FoundVia
+from skillwire.model.lan import DhtAnswer, DhtPut, FoundVia
 from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.resolver.sources import dht
 from skillwire.resolver.sources.lan import http_url, ref_of

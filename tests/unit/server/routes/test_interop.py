@@ -9,7 +9,7 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.packed_skills import summarize
+from skillwire.model.catalog import summarize
 from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import interop

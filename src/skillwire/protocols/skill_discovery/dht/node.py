@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, ValidationError
-from skillwire.model.dht import DhtBootstrap, DhtBucket, DhtStatus
 from skillwire.model.execution import Moment
-from skillwire.model.lan import host_and_port
+from skillwire.model.lan import DhtBootstrap, DhtBucket, DhtStatus, host_and_port
 from skillwire.protocols.skill_discovery.dht import messages as m
 from skillwire.protocols.skill_discovery.dht.lookup import Walk
 from skillwire.protocols.skill_discovery.dht.messages import SourceRates

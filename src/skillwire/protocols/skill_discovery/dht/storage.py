@@ -15,8 +15,8 @@ from random import Random
 from typing import Final
 
 from skillwire import limits
-from skillwire.model.dht import DhtOwn
 from skillwire.model.execution import Moment
+from skillwire.model.lan import DhtOwn
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer, SignedRecord, Stream
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue

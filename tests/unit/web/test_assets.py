@@ -4,7 +4,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
-from skillwire.model.branding import Branding, check_contact, read_logo
+from skillwire.web.assets import Branding, check_contact, read_logo
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillwire.errors import ValidationError
-from skillwire.model.requirement import parse_range, parse_requirement, split_version
+from skillwire.model.package import parse_range, parse_requirement, split_version
 
 VERSIONS = ("0.0.3", "0.0.4", "0.2.3", "0.3.0", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.2.9", "1.3.0", "2.0.0-a", "2.0.0")
 

@@ -19,7 +19,7 @@ import uvloop
 from ledgers import open_ledger
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.executions.accept import Invocation
+from skillwire.executions.callable_skill import Invocation
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome
 from skillwire.model.skill import Action, Artifact, Identifiers, SharedInput, Sharing, Skill, SkillFile

@@ -181,7 +181,7 @@ class TestFailures:
         attempts.'"""
         now = [1_751_371_200.0]
         monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], 5.0, "boot"))
-        monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
+        monkeypatch.setattr("skillwire.executions.callable_skill.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
         monkeypatch.setattr("skillwire.server.worker.attempt_seconds", lambda *_: 0.05)
         executor.script = lambda _: asyncio.sleep(60)
         caller = await serving(base_url=weather(**NO_AUTH))

@@ -513,7 +513,7 @@ async def test_the_workflow_of_the_appendix(tmp_path, serving, executor, gate, m
     noon = datetime.fromisoformat("2025-07-01T12:00:00Z").timestamp()
     now = [noon]
     monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], now[0], "boot"))
-    monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
+    monkeypatch.setattr("skillwire.executions.callable_skill.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     summary = json.loads(example.COMPLETED)["output"]
 
     async def summarize():

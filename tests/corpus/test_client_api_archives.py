@@ -16,8 +16,8 @@ from tests.support.hostile_archives import corpus_archives
 from tests.support.registry_site import RegistrySite
 
 from skillwire.model.package import PackageName
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.quotas import RateLimit
 from skillwire.trust.paths import check_path
 
 NAME = "corpus-skill"

@@ -9,8 +9,8 @@ from tests.support.hostile_archives import corpus_archives
 from tests.support.registry_site import RegistrySite
 
 from skillwire.model.digest import Digest
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.quotas import RateLimit
 
 #: What the rules of skills refuse in an archive that is sound.
 OF_RULES = {"SKILL_INVALID", "NO_SKILL_MD", "IDENTIFIER_FOREIGN"}

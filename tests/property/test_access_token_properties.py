@@ -9,8 +9,15 @@ from tests.support.jose import AUDIENCE, ISSUER, NOW, good_claims, signing_key
 
 from skillwire.errors import DecodeError, TrustError
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature, sign
-from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
-from skillwire.server.auth.issuer import read_key_set
+from skillwire.server.auth.access_token import (
+    TokenRules,
+    check_form,
+    decode_token,
+    is_jwt,
+    read_key_set,
+    validate_claims,
+    verify,
+)
 
 RULES = TokenRules(ISSUER, frozenset({AUDIENCE}), allow_untyped=True)
 VALUES = st.recursive(

@@ -32,7 +32,7 @@ from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.executions.accept import queue_position
+from skillwire.executions.callable_skill import queue_position
 from skillwire.executions.states import STATES
 from skillwire.model.execution import (
     FINAL,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.model.access import ANONYMOUS, Principal
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of, network_of
+from skillwire.server.quotas import RateLimit, RateLimiter, caller_of, network_of
 
 LIMITS = st.builds(RateLimit, st.integers(1, 6000), st.integers(1, 50))
 PAUSES = st.lists(st.floats(0, 120), max_size=80)

@@ -21,9 +21,9 @@ def main() -> None:
     """Serve until SIGTERM."""
     from skillwire import Publisher  # noqa: PLC0415  # they keep a clock that is set before
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
-    from skillwire.server.auth.rate_limit import RateLimit  # noqa: PLC0415  # same
     from skillwire.server.configuration import ServerConfiguration  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
+    from skillwire.server.quotas import RateLimit  # noqa: PLC0415  # same
     from skillwire.server.run import listen, run  # noqa: PLC0415  # same
 
     (host, _, port), store, runs = sys.argv[1].partition(":"), sys.argv[2], sys.argv[3]

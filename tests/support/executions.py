@@ -14,7 +14,7 @@ from skillwire.adapters.sql.blobs import FileOutputs, RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.executions.accept import queue_position
+from skillwire.executions.callable_skill import queue_position
 from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, Priority, Quota
 
 #: When the clock of a test begins, in seconds since the epoch.

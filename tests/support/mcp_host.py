@@ -21,10 +21,10 @@ from skillwire.bridges.mcp.server import make_server
 from skillwire.model.access import ANONYMOUS, Principal
 from skillwire.server import create_app
 from skillwire.server.app import make_components
-from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.components import Components
 from skillwire.server.configuration import read_configuration
 from skillwire.server.mcp_backend import McpCaller, make_mcp_backend
+from skillwire.server.quotas import caller_of
 from skillwire.server.revision import AccessViews
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"

@@ -12,7 +12,7 @@ from skillwire.adapters.files.site_folder import SiteChanges
 from skillwire.cli.documents import DryRun, LanSkillObject
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation
-from skillwire.executions.task_form import FieldKind
+from skillwire.executions.tasks import FieldKind
 from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.resolver.ladder import RungTrace

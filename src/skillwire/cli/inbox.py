@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
-    from skillwire.executions import task_form, tasks
-    from skillwire.executions.task_form import Field
-    from skillwire.executions.tasks import Inbox
+    from skillwire.executions import tasks
+    from skillwire.executions.tasks import Field, Inbox
     from skillwire.model.execution import Execution
 else:  # load msgspec
-    task_form = LazyModule("executions.task_form")
     tasks = LazyModule("executions.tasks")
 
 _SHORT: Final = len("exec-") + 8  # distinguishes a few thousand tasks
@@ -253,7 +251,7 @@ def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None
         say(f"  {name}: ", bold(text), dim(f"  {about}") if about else "")
     if not task.status.is_final:
         say("output to submit:", dim(f" {details.about_output}") if details.about_output else "")
-        for field in task_form.form_of(details.output):
+        for field in tasks.form_of(details.output):
             about = field.description or (field.label if field.label != field.name else "")
             required = ", required" if field.is_required else ""
             say(f"  {field.name}", dim(f" ({_describe(field)}{required})"), f"  {about}" if about else "")
@@ -274,7 +272,7 @@ def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) ->
         "task": _task_object(inbox, task),
         "inputs": json.loads(task.inputs),
         "output_schema": details.output,
-        "fields": [_field_object(field) for field in task_form.form_of(details.output)],
+        "fields": [_field_object(field) for field in tasks.form_of(details.output)],
     }
 
 
@@ -345,7 +343,7 @@ def _read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
         if not equals:
             raise UsageError("USAGE", f"{ascii(argument)[:60]} is not FIELD=VALUE", fix="Write it as FIELD=VALUE.")
         answers[name] = f"{answers[name]}\n{value}" if name in answers else value
-    return task_form.read_form(task_form.form_of(tasks.read_task(task).output), answers)
+    return tasks.read_form(tasks.form_of(tasks.read_task(task).output), answers)
 
 
 def _read_json(source: BinaryIO) -> Any:
@@ -358,21 +356,21 @@ def _ask(output: Output, inbox: Inbox, task: Execution) -> Any:
     """Print a task, ask for each field until all are valid, and for confirmation; return the output."""
     _print_task(output.note, inbox, task)
     output.note(dim("Press Enter to accept the value in brackets or to skip a field; Ctrl-C stops."))
-    fields = task_form.form_of(tasks.read_task(task).output)
+    fields = tasks.form_of(tasks.read_task(task).output)
     answers: dict[str, str] = {}
     open_fields: Sequence[Field] = fields
     while True:
         for field in open_fields:
             answers[field.name] = _ask_field(output, field)
         try:
-            value = task_form.read_form(fields, answers)
+            value = tasks.read_form(fields, answers)
             tasks.check_task_output(task, value)
         except ValidationError as error:
             open_fields = _invalid_fields(output, fields, error)
             continue
         break
     for name, answer in (value if isinstance(value, dict) else {"output": value}).items():
-        output.note(f"  {name}: ", bold(task_form.text_of(answer)))
+        output.note(f"  {name}: ", bold(tasks.text_of(answer)))
     if not confirm("Submit this?"):
         output.note("nothing was submitted")
         raise click.exceptions.Exit(_EXIT_DECLINED)
@@ -391,8 +389,8 @@ def _ask_field(output: Output, field: Field) -> str:
             output.note(failure("is required"))
             continue
         try:
-            task_form.read_answer(answer, field)
-        except task_form.WrongAnswerError as wrong:
+            tasks.read_answer(answer, field)
+        except tasks.WrongAnswerError as wrong:
             output.note(failure(wrong.message))
             continue
         return answer

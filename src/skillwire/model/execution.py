@@ -116,7 +116,7 @@ class Execution:
     Args:
         execution_id: ``exec-``, 12 hexadecimal digits of time (not for tasks), and 32 of 128 random bits.
         digest: of the skill's artifact (``sha256:...``): exactly the accepted version runs, or none.
-        caller: the owner, as of :func:`skillwire.server.auth.rate_limit.caller_of`; ``caller_id`` is only stated.
+        caller: the owner, as of :func:`skillwire.server.quotas.caller_of`; ``caller_id`` is only stated.
         inputs: a checked JSON object with defaults.
         turn: position in the queue; the lowest is next.
         is_repeatable: may be started again when its worker is lost.

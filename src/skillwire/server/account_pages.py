@@ -37,7 +37,6 @@ from skillwire.registry.accounts import (
     open_session,
     require_account,
 )
-from skillwire.server.auth.rate_limit import RateLimit, caller_of
 from skillwire.server.console_request import (
     ConsoleRequest,
     Pairs,
@@ -48,6 +47,7 @@ from skillwire.server.console_request import (
 )
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import READ, ProblemError, too_many
+from skillwire.server.quotas import RateLimit, caller_of
 from skillwire.server.responses import BytesResponse
 from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, account_page, step_page
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from skillwire.server.auth.oauth import SignedIn
     from skillwire.server.components import RegistryComponents
     from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.console_request import Sessions
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
-    from skillwire.server.sessions import Sessions
     from skillwire.web.package_pages import Step
 
 #: Codes that are entered and sign-ins, from an address or by an account.

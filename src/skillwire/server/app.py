@@ -50,20 +50,17 @@ from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
-from skillwire.server.background import wait_for
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
-from skillwire.server.downloads import Downloads
 from skillwire.server.execution_service import Dispatcher
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.log import MissingNames
-from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
-from skillwire.server.namespace_proofs import NamespaceProofs
+from skillwire.server.monitoring import ExecutionStats, ReadinessCheck, wait_for
 from skillwire.server.problems import ProblemError
-from skillwire.server.readiness import ReadinessCheck
+from skillwire.server.registry_parts import Downloads, NamespaceProofs, Publications
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.apm import ApmRegistry
 from skillwire.server.routes.clawhub import ClawHub
@@ -81,7 +78,6 @@ from skillwire.server.routes.skill_center import SkillCenter
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
-from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.executions.task_form import Field
+    from skillwire.executions.tasks import Field
     from skillwire.model.access import Principal
     from skillwire.model.skill import Skill
     from skillwire.server.components import Components
+    from skillwire.server.console_request import Sessions
     from skillwire.server.context import RequestContext
-    from skillwire.server.sessions import Sessions
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import CallPart
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillwire import limits
-from skillwire.server.metrics import ExecutionStats, Metrics
+from skillwire.server.monitoring import ExecutionStats, Metrics
 from skillwire.server.problems import Problem, problem_for
 
 if TYPE_CHECKING:
@@ -28,17 +28,15 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.dht import DhtService
-    from skillwire.server.downloads import Downloads
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
-    from skillwire.server.namespace_proofs import NamespaceProofs
-    from skillwire.server.readiness import ReadinessCheck
+    from skillwire.server.monitoring import ReadinessCheck
+    from skillwire.server.registry_parts import Downloads, NamespaceProofs, Publications
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
     from skillwire.server.routing import Route
     from skillwire.server.rpc_methods import SkillListCache
-    from skillwire.server.uploads import Publications
 
 
 class PublishedFunction(NamedTuple):

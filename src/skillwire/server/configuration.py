@@ -31,8 +31,8 @@ from skillwire.model.access import EVERY_SKILL, OPERATOR, TASKS
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.package import is_grant
 from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration_keys import TABLES
+from skillwire.server.quotas import RateLimit
 from skillwire.trust.guarded_toml import load_toml, toml_place
 from skillwire.web.assets import PLAIN, Branding, read_logo
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from skillwire.server.auth.access_token import AccessClaims
 
+#: Where MCP is served.
+MCP_PATH: Final = "/mcp"
 _SECRET_BYTES: Final = 4096
 _GROUP: Final = "group:"
 

@@ -28,8 +28,7 @@ from starlette.types import Receive, Send
 
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
-from skillwire.executions.task_form import form_of, read_form
-from skillwire.executions.tasks import read_task
+from skillwire.executions.tasks import form_of, read_form, read_task
 from skillwire.model.access import OPERATOR, TASKS
 from skillwire.model.execution import (
     FINAL,
@@ -47,13 +46,13 @@ from skillwire.server.console_request import (
     ConsoleRequest,
     Pairs,
     RefusedError,
+    Sessions,
     following_path,
     read_console_request,
 )
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import ProblemError
 from skillwire.server.responses import run_while_connected
-from skillwire.server.sessions import Sessions
 from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
     TRAYS,

@@ -16,9 +16,9 @@ from skillwire.errors import StorageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
-from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.http import VARY, RequestIds, encode_fields, path_of, read_fields, root_of, site_of
 from skillwire.server.problems import NOT_READY, ProblemError, too_many
+from skillwire.server.quotas import RateLimit, RateLimiter, caller_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.http import Fields
-    from skillwire.server.indexes import SiteUrlBody
-    from skillwire.server.metrics import RouteLabel
+    from skillwire.server.monitoring import RouteLabel
     from skillwire.server.problems import Problem
     from skillwire.server.responses import CachedResponse
-    from skillwire.server.revision import AccessView, AccessViews, Revision
+    from skillwire.server.revision import AccessView, AccessViews, Revision, SiteUrlBody
     from skillwire.web.assets import Branding
 
 _DEPENDS: Final = {"Vary": VARY}

@@ -22,7 +22,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import StorageError, ValidationError
-from skillwire.executions.accept import Invocation, make_execution
+from skillwire.executions.callable_skill import Invocation, make_execution
 from skillwire.executions.tasks import check_task_output, rejection
 from skillwire.executions.view import without_ids
 from skillwire.model.execution import (
@@ -36,8 +36,8 @@ from skillwire.model.execution import (
     NewExecution,
     OutputBlob,
 )
-from skillwire.server.background import BackgroundTasks
 from skillwire.server.http import LOGGED
+from skillwire.server.monitoring import BackgroundTasks
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 from skillwire.wire.tracing import open_span, read_trace
 

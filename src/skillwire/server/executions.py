@@ -23,11 +23,11 @@ from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials
-from skillwire.server.background import BackgroundTasks
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
+from skillwire.server.monitoring import BackgroundTasks
 from skillwire.server.openapi import CONDITION, JSON, TEXT
 from skillwire.server.problems import NOT_FOUND, READ, ProblemError
 from skillwire.server.request_bodies import Bodies, Body
@@ -46,8 +46,7 @@ from skillwire.server.routes.executions import (
 from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
-from skillwire.server.webhooks import WebhookSender
-from skillwire.server.worker import Worker
+from skillwire.server.worker import WebhookSender, Worker
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

@@ -39,11 +39,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from skillwire import limits
 from skillwire.protocols.skill_discovery.center import SKILLS
 from skillwire.server import problems
-from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.context import REVISION
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
 from skillwire.server.problems import ProblemError
+from skillwire.server.quotas import network_of
 from skillwire.server.search import DETAILS, SEARCH_PATH
 from skillwire.wire.tracing import is_tracing
 
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from skillwire.server.app import Application
     from skillwire.server.components import Services
     from skillwire.server.http import Fields
-    from skillwire.server.metrics import RouteLabel
     from skillwire.server.middleware import RequestLog
+    from skillwire.server.monitoring import RouteLabel
     from skillwire.server.problems import Problem
     from skillwire.server.responses import WireResponse
     from skillwire.server.revision import Revision

@@ -18,7 +18,7 @@ from skillwire.executions.view import without_ids
 from skillwire.server.components import Services
 from skillwire.server.context import RequestContext, ResponseRecorder
 from skillwire.server.http import CONTEXT, LOGGED, Fields, Origins, RequestIds, is_own_name
-from skillwire.server.metrics import Metrics, RouteLabel
+from skillwire.server.monitoring import Metrics, RouteLabel
 from skillwire.server.problems import (
     INTERNAL,
     NOT_FOUND,

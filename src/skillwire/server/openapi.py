@@ -22,7 +22,7 @@ from skillwire import limits
 from skillwire.model.catalog import ORDERS
 from skillwire.protocols.skill_sharing.validation import json_schema
 from skillwire.registry.search import FACETS
-from skillwire.server.auth.challenges import API_KEY_HEADER
+from skillwire.server.auth.authentication import API_KEY_HEADER
 from skillwire.server.routing import Answer, Route
 from skillwire.version import VERSION
 

@@ -26,8 +26,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
-from skillwire.server.auth.rate_limit import Allowance
 from skillwire.server.http import encode_fields
+from skillwire.server.quotas import Allowance
 
 _ATTEMPTS: Final = 3
 

@@ -16,15 +16,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from skillwire.model.access import Access
-from skillwire.server.metrics import Histogram
+from skillwire.server.monitoring import Histogram
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
     from skillwire.model.lan import DhtStatus
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.execution_service import ExecutionService
-    from skillwire.server.metrics import ExecutionStats, LanCount, Metrics
-    from skillwire.server.readiness import ReadinessCheck
+    from skillwire.server.monitoring import ExecutionStats, LanCount, Metrics, ReadinessCheck
 
 _COUNTER, _GAUGE, _HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 

@@ -19,10 +19,10 @@ from starlette.types import Receive, Scope
 from skillwire import limits
 from skillwire.errors import DecodeError, StorageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.http import read_fields
 from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.quotas import network_of
 
 #: The methods whose requests have a body.
 WITH_BODY: Final = frozenset({"POST", "PUT"})

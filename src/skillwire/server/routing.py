@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from skillwire.errors import SkillwireError
 from skillwire.server.context import RequestContext
 from skillwire.server.http import CONTEXT
-from skillwire.server.metrics import RouteLabel
+from skillwire.server.monitoring import RouteLabel
 from skillwire.server.problems import READ, Preflight, Problem, problem_for
 
 Handler = Callable[[RequestContext], Awaitable[ASGIApp | None]]

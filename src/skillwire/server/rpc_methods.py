@@ -34,9 +34,9 @@ from skillwire.protocols.skills_rpc.codec import (
     params_type,
 )
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
-from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.quotas import network_of
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Body, Bounds
 from skillwire.server.revision import SharedWork, has_failed
 
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.ports import BlobStore
-    from skillwire.server.indexes import IndexCache
-    from skillwire.server.revision import AccessView, Revision
+    from skillwire.server.revision import AccessView, IndexCache, Revision
     from skillwire.server.runs import Runs
 
 #: The status in logs when the client disconnected before the answer, as other servers write it.

@@ -32,8 +32,7 @@ from skillwire.errors import (
     TrustError,
     ValidationError,
 )
-from skillwire.executions.accept import Invocation
-from skillwire.executions.callable_skill import CallableSkill, callable_code, code_skill
+from skillwire.executions.callable_skill import CallableSkill, Invocation, callable_code, code_skill
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
     PREFIX,
@@ -277,7 +276,7 @@ class Runs:
     """Executes skills and code, and waits for their end.
 
     ``on_accept`` is called when there is something to run. Each ``owner`` is as of
-    :func:`skillwire.server.auth.rate_limit.caller_of`.
+    :func:`skillwire.server.quotas.caller_of`.
     """
 
     def __init__(

@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.executions.task_form import form_of
-from skillwire.executions.tasks import given_inputs, holder_of, person_name, read_task
+from skillwire.executions.tasks import form_of, given_inputs, holder_of, person_name, read_task
 from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, Priority, TaskOwner
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields

@@ -1,4 +1,4 @@
-"""Forms on pages: the fields of a schema (:mod:`skillwire.executions.task_form`), with widgets, values and errors.
+"""Forms on pages: the fields of a schema (:mod:`skillwire.executions.tasks`), with widgets, values and errors.
 
 A person answers a task with one, and calls a skill with one. Typed values are kept when they do not fit, and each error
 is shown at its field, or above the form.
@@ -22,7 +22,7 @@ from msgspec import UNSET
 
 from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import InputRules
-from skillwire.executions.task_form import WHOLE, Field, form_of, read_form, text_of
+from skillwire.executions.tasks import WHOLE, Field, form_of, read_form, text_of
 from skillwire.folder.functions import example_value
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Skill

@@ -14,8 +14,8 @@ from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.server import create_app
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.quotas import RateLimit
 from skillwire.server.run import fit_connections, is_local
 
 INDEX = b"GET /.well-known/agent-skills/index.json HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from skillwire.executions.accept import new_execution_id
+from skillwire.executions.callable_skill import new_execution_id
 from skillwire.executions.view import ExecutionList, without_ids
 
 

@@ -19,8 +19,8 @@ from skillwire.model.access import Principal
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import context, create_app, indexes, revision
-from skillwire.server.indexes import SiteUrlBody
+from skillwire.server import context, create_app, revision
+from skillwire.server.revision import SiteUrlBody
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -187,7 +187,7 @@ class TestWithAGrant:
 
     async def test_indexes_of_all_principals_together_are_bounded(self, client, monkeypatch):
         body = SiteUrlBody((), lambda: b"{}", CachePolicy.PRIVATE)
-        size = (await indexes.IndexCache().prepare(INDEX, body)).size + indexes._OVERHEAD
+        size = (await revision.IndexCache().prepare(INDEX, body)).size + revision._OVERHEAD
         monkeypatch.setattr(limits, "SERVER_PRINCIPAL_INDEXES_BYTES", 5 * size)
         views = revision.AccessViews("")
         current = await client.application.catalog.first()

@@ -25,8 +25,8 @@ from skillwire.errors import FetchError, SourceLocation, StorageError
 from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
 from skillwire.server import create_app
-from skillwire.server.indexes import IndexCache, SiteUrlBody
 from skillwire.server.responses import CachedResponse
+from skillwire.server.revision import IndexCache, SiteUrlBody
 
 OLD_INDEX = "/.well-known/skills/index.json"
 LARGE = bytes(range(256)) * 4_000

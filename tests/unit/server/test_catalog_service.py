@@ -92,7 +92,7 @@ def test_what_was_added_changed_and_removed_is_what_the_next_revision_says(publi
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_a_revision_is_served_with_its_own_indexes(published, monkeypatch, many):
-    monkeypatch.setattr("skillwire.server.indexes._MANY", many)
+    monkeypatch.setattr("skillwire.server.revision._MANY", many)
     served: list[Revision] = []
     published.publication.follows.append(served.append)
     names = ["one", "three", "two"]

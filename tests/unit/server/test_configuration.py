@@ -10,9 +10,8 @@ from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_sharing.messages import AuthType
-from skillwire.server.auth.challenges import auth_config, required_auth
+from skillwire.server.auth.authentication import auth_config, required_auth
 from skillwire.server.auth.oauth import issuer_policy
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import (
     BridgeSettings,
     McpSettings,
@@ -23,6 +22,7 @@ from skillwire.server.configuration import (
     read_configuration,
 )
 from skillwire.server.configuration_keys import TABLES
+from skillwire.server.quotas import RateLimit
 from skillwire.trust.address import AddressPolicy
 
 FULL = """

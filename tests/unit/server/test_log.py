@@ -7,7 +7,7 @@ import pytest
 import structlog
 from tests.support.command import new_logging
 
-from skillwire.executions.accept import new_execution_id
+from skillwire.executions.callable_skill import new_execution_id
 from skillwire.server.log import RepeatLimiter, configure_logging
 
 

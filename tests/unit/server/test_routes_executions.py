@@ -259,7 +259,7 @@ async def test_a_descriptor_of_the_publisher_names_other_paths_and_methods(tmp_p
     noon = 1_751_371_200.0  # 2025-07-01T12:00:00Z
     now = [noon]
     monkeypatch.setattr("skillwire.adapters.stores.moment", lambda: Moment(now[0], now[0], "boot"))
-    monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
+    monkeypatch.setattr("skillwire.executions.callable_skill.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     gate = asyncio.Event()
     summary = "The Skill Sharing Protocol enables decentralized skill discovery and invocation across the internet."
 

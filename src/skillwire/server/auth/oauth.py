@@ -9,7 +9,7 @@ make up tokens. Only servers with a table ``[oauth2]`` import this module, which
 
 People sign in by the authorization code flow. The state binds the issuer's answer to the browser that asked, the nonce
 binds the ID token to the request, and PKCE binds the code to this server; a signed cookie carries the three
-(:mod:`skillwire.server.sessions`). An answer that names another issuer than the one that was asked is refused
+(:mod:`skillwire.server.console_request`). An answer that names another issuer than the one that was asked is refused
 (RFC 9207), and so is a token by another issuer or for another client. Only the ID token is read: it comes from the
 token endpoint, and its signature is verified nevertheless.
 
@@ -48,24 +48,35 @@ from skillwire.protocols.oauth.client import fetch_metadata as fetch_server_meta
 from skillwire.registry.accounts import Person
 from skillwire.server.auth.access_token import (
     AccessClaims,
+    Driver,
+    IssuerKeys,
     TokenRules,
+    ask,
     check_form,
     decode_payload,
     decode_token,
+    fetch_metadata,
     is_jwt,
     read_claims,
     validate_claims,
     verify,
 )
-from skillwire.server.auth.challenges import audiences_of
-from skillwire.server.auth.issuer import Driver, IssuerKeys, ask, fetch_metadata
-from skillwire.server.configuration import Credentials, Grants, OAuth2Settings
+from skillwire.server.configuration import MCP_PATH, Credentials, Grants, OAuth2Settings
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import Flow, HttpRequest
 
 _OK: Final = 200
+
+
+def audiences_of(audience: str, base_url: str) -> frozenset[str]:
+    """Return every ``aud`` that names this server: ``audience``, and where it or ``base_url`` is a URL, the resources.
+
+    A URL of an origin is the same with a final slash and without (RFC 3986 §6.2.3).
+    """
+    urls = {url.rstrip("/") for url in (audience, base_url) if "://" in url}
+    return frozenset({audience, *(f"{url}{end}" for url in urls for end in ("", "/", MCP_PATH))})
 
 
 class _Answer(NamedTuple):

@@ -36,7 +36,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.route_agent import Offer, check_record_size
 from skillwire.server.execution_service import Notifier
 from skillwire.server.lan.health import GOOD, UNCHECKED, HealthReading, SkillHealth
-from skillwire.server.metrics import LanCount
+from skillwire.server.monitoring import LanCount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanSnapshot
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.monitoring import BackgroundTasks
     from skillwire.server.revision import Revision
     from skillwire.wire.node import Peer
 

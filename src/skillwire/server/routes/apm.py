@@ -24,10 +24,10 @@ from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import COUNT, PART, TEXT, closed, in_parts, listed
 from skillwire.server.problems import Problem
+from skillwire.server.registry_parts import read_upload
 from skillwire.server.routes.client_apis import ClientApi, report, send_zip
 from skillwire.server.routes.registry_requests import ARCHIVES, actor_of, answer, principal_of, tagged_answer
 from skillwire.server.routing import Route
-from skillwire.server.uploads import read_upload
 
 _VERSIONS: Final = "/v1/packages/{namespace}/{package}/versions"
 _TIME: Final = {**TEXT, "format": "date-time"}

@@ -1,8 +1,8 @@
 """The console of executions, tasks and the local network: its rows of the route table, and who may see which page.
 
 Pages of skills are public; these are for people who signed in. They enter an API key once, at ``/login``, and get a
-cookie (:mod:`skillwire.server.sessions`). A key with the scope ``operator`` sees and cancels every execution, works the
-inbox and sees the local network; one with ``tasks`` works the inbox; any other sees its own executions.
+cookie (:mod:`skillwire.server.console_request`). A key with the scope ``operator`` sees and cancels every execution,
+works the inbox and sees the local network; one with ``tasks`` works the inbox; any other sees its own executions.
 
 ``/executions/ID`` is also where programs ask for the status of an execution. A browser that asks for HTML there gets
 the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the console's alone.
@@ -22,13 +22,13 @@ from skillwire.executions.view import ExecutionList, list_executions
 from skillwire.model.access import OPERATOR
 from skillwire.model.execution import ExecutionQuery
 from skillwire.server.auth.authentication import has_credentials
-from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.console_pages import ConsolePages
 from skillwire.server.console_request import console_routes
 from skillwire.server.context import RequestContext
 from skillwire.server.http import read_fields
 from skillwire.server.openapi import JSON, problem
 from skillwire.server.problems import READ, ProblemError, unauthenticated
+from skillwire.server.quotas import caller_of
 from skillwire.server.responses import private_json
 from skillwire.server.routing import Answer, Operation, Route
 

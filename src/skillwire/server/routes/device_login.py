@@ -20,12 +20,12 @@ from skillwire.errors import UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.registry.accounts import REGISTRY_SCOPES
 from skillwire.server.auth.authentication import Authentication
-from skillwire.server.auth.rate_limit import RateLimit, caller_of
 from skillwire.server.components import RegistryComponents
 from skillwire.server.context import RequestContext
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import JSON
 from skillwire.server.problems import Problem, ProblemError, too_many
+from skillwire.server.quotas import RateLimit, caller_of
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import API, Method, answer, reads, row, tagged_answer

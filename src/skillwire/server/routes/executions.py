@@ -34,8 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, one_line
-from skillwire.executions.accept import Invocation, check_key, invalid_request
-from skillwire.executions.callable_skill import CallableSkill
+from skillwire.executions.callable_skill import CallableSkill, Invocation, check_key, invalid_request
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
 from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
@@ -47,12 +46,12 @@ from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
 from skillwire.protocols.skill_sharing.validation import parse_as
-from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import answer_fields, make_body, stream
 from skillwire.server.execution_service import ExecutionService
 from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
 from skillwire.server.problems import READ, Problem, ProblemError, answer_preflight, method_not_allowed
+from skillwire.server.quotas import caller_of
 from skillwire.server.request_bodies import Body
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.fetch import is_json

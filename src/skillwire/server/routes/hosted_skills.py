@@ -34,10 +34,10 @@ from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import READ, Problem
+from skillwire.server.registry_parts import read_upload
 from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
 from skillwire.server.routing import Route
-from skillwire.server.uploads import read_upload
 
 _API: Final = "/v1/skills"
 _ROWS: Final = 20

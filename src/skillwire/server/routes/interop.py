@@ -30,11 +30,10 @@ from skillwire.errors import DecodeError, UsageError
 from skillwire.model.catalog import summarize
 from skillwire.server.components import Protocol
 from skillwire.server.context import SiteUrlCache
-from skillwire.server.indexes import SiteUrlBody
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
-from skillwire.server.revision import has_failed
+from skillwire.server.revision import SiteUrlBody, has_failed
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Skill
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.indexes import IndexCache
-    from skillwire.server.revision import AccessView
+    from skillwire.server.revision import AccessView, IndexCache
 
     #: The names of executable skills, and a text that changes with them.
     Runnable = tuple[tuple[str, ...], str]

@@ -25,8 +25,8 @@ from skillwire.bridges.mcp import has_sdk, require_sdk
 from skillwire.bridges.mcp.messages import INVALID_REQUEST, answer_in, encode_error
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
-from skillwire.server.auth.challenges import MCP_PATH
 from skillwire.server.components import Protocol
+from skillwire.server.configuration import MCP_PATH
 from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.mcp_backend import McpCaller, log_left_out, make_mcp_backend, missing_pins
 from skillwire.server.openapi import TEXT, problem, reference

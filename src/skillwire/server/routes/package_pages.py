@@ -26,10 +26,10 @@ from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import is_member
 from skillwire.registry.search import read_words, skill_kind
 from skillwire.server.call_pages import CallPages
-from skillwire.server.downloads import first_day
 from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
 from skillwire.server.problems import READ, ProblemError
+from skillwire.server.registry_parts import first_day
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.pages import (
     PAGE_WAIT_SECONDS,
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
     from skillwire.server.components import Components, RegistryComponents
+    from skillwire.server.console_request import Session, Sessions
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routes.pages import AnswerCall
-    from skillwire.server.sessions import Session, Sessions
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import CallPart, Part
 

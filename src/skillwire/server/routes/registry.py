@@ -39,9 +39,9 @@ from skillwire.registry.skill_center import unmet_capabilities
 from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.context import RequestContext
-from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import READ, Problem, ProblemError
+from skillwire.server.registry_parts import first_day, read_upload
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.device_login import DeviceLoginRoutes
@@ -65,7 +65,6 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Operation, Route
-from skillwire.server.uploads import read_upload
 
 _ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _STATUSES: Final = (

@@ -24,10 +24,10 @@ from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode
 from skillwire.server.components import Interface, Protocol, Services, StaticView
 from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.http import read_pairs
-from skillwire.server.indexes import SiteUrlBody
 from skillwire.server.openapi import CONDITION, kept, listed, reference
 from skillwire.server.problems import Problem
 from skillwire.server.responses import BlobSender
+from skillwire.server.revision import SiteUrlBody
 from skillwire.server.routing import Operation, Route
 
 _PARAMETERS: Final = 16

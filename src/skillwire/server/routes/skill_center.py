@@ -34,11 +34,10 @@ from skillwire.protocols.skill_discovery.center import (
 from skillwire.registry.skill_center import CenterIndex, list_names
 from skillwire.server.components import Protocol, Services
 from skillwire.server.context import RequestContext, SiteUrlCache
-from skillwire.server.indexes import IndexCache, SiteUrlBody
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
 from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import BlobSender, json_response
-from skillwire.server.revision import AccessView
+from skillwire.server.revision import AccessView, IndexCache, SiteUrlBody
 from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routes.registry_requests import (
     ARCHIVES,

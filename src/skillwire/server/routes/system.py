@@ -24,7 +24,7 @@ from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import Access
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.search import FACETS
-from skillwire.server.auth.challenges import RESOURCE_PATH
+from skillwire.server.auth.authentication import RESOURCE_PATH
 from skillwire.server.components import Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept

@@ -7,7 +7,7 @@ from tests.support.opened import Blocking, open_tokens
 
 from skillwire import limits
 from skillwire.registry.tokens import Tokens
-from skillwire.server.sessions import Sessions, is_form_token
+from skillwire.server.console_request import Sessions, is_form_token
 
 
 class Clock:

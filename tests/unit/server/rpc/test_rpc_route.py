@@ -10,8 +10,8 @@ from skillwire import limits
 from skillwire.model.execution import Outcome
 from skillwire.protocols.skills_rpc.server import SkillIndex
 from skillwire.server import rpc_methods as rpc_skills
-from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.quotas import RateLimit
 
 NAMES = ["acme.count.words", "acme.open.notes"]
 #: What browsers say of pages of other sites: of one, of one whose name leads here now, and of one without a name.

@@ -8,8 +8,8 @@ from tests.support.catalogs import make_catalog, make_skill
 
 from skillwire.model.catalog import PackedSkills, pack_skill
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, IndexResponse, Site
-from skillwire.server import indexes
-from skillwire.server.indexes import make_index_parts
+from skillwire.server import revision
+from skillwire.server.revision import make_index_parts
 
 PATHS = (INDEX_PATH, OLD_INDEX_PATH)
 NAMES = [f"skill-{number:03}" for number in range(400)]
@@ -17,7 +17,7 @@ NAMES = [f"skill-{number:03}" for number in range(400)]
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(indexes, "_PART", 16)
+    monkeypatch.setattr(revision, "_PART", 16)
 
 
 def ask(response, accepted="gzip"):

@@ -1,0 +1,383 @@
+"""The parts of a registry beside its use cases: what publishes and sends the bytes of packages, and proves namespaces.
+
+Every API of the registry publishes through :class:`Publications`, by the strict rules, so all of them refuse the same,
+with every finding; a skill is stored whole or not. The bytes that they receive share one bound. Some clients send files
+one by one, each for a ticket; until they are published together, they are :class:`UploadedFiles`.
+
+The blob store holds what the catalog serves. The bytes of other versions, and lost ones, are made again from the
+artifact in the package store. A download counts once for each identity and day: an account, or an address. Only a keyed
+hash of the identity is stored, in a task beside the response, so counting neither delays nor fails a download.
+
+The owner of a namespace proves that it controls a domain by a TXT record, ``skillwire-namespace=NAME`` at
+``_skillwire.DOMAIN``, or by the file ``/.well-known/skillwire-namespace`` of ``https://DOMAIN``, which holds the name
+alone. Trust: a caller chooses the domain, so it is a public name, the address policy decides on each connection, and no
+redirect is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.errors import (
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    StorageError,
+    TrustError,
+    UsageError,
+    ValidationError,
+    one_line,
+)
+from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.pack import zip_files
+from skillwire.folder.publish import RefusedFolder, packed_files, prepare_files
+from skillwire.model.access import Access
+from skillwire.model.package import AnnouncedFile, upload_number
+from skillwire.model.skill import SKILL_MD, FileContent, Skill
+from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
+from skillwire.protocols.skill_sharing.judge import JUDGES
+from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
+from skillwire.server.responses import BlobSender
+from skillwire.trust.address import is_local_name
+from skillwire.trust.archive import plan_files, read_archive
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.fetch import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.digest import Digest
+    from skillwire.model.package import Package, PackageName, PackageVersion
+    from skillwire.ports import AnnouncedFileStore, BlobStore, PackageStore, UploadStore
+    from skillwire.registry.packages import PublishedVersion, PublishRight, Registry
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.context import RequestContext
+    from skillwire.server.request_bodies import SpooledBody
+
+
+_CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
+_BOUNDS: Final = Bounds(
+    limits.ARCHIVE_BYTES,
+    limits.REGISTRY_BODIES_BYTES,
+    limits.REGISTRY_BODIES_ADDRESS_BYTES,
+    Problem(413, "ARCHIVE_SIZE", f"an archive has at most {limits.ARCHIVE_BYTES:,} bytes"),
+    Problem(415, "MEDIA_TYPE", COMPRESSED),
+    _CROWDED,
+)
+
+
+def read_upload(
+    content: bytes | Sequence[FileContent], namespace: str, *, name: str = "", inside: str = ""
+) -> PreparedSkill:
+    """Return the skill in an archive (tar.gz, zip), or made of single files, ready to be published in ``namespace``.
+
+    The files are at its root, in one folder named as the skill, or ``inside`` a folder. ``name`` is the one that it has
+    to have. Takes milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises
+    ValidationError (``SKILL_INVALID``, each finding in ``details``), and as
+    :func:`skillwire.trust.archive.read_archive`.
+    """
+    if isinstance(content, bytes):
+        plan = read_archive(content, unwraps=True, inside=inside)
+    else:
+        plan = plan_files(content, unwraps=True)
+    if name and plan.folder not in {"", name}:
+        raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
+    ordered = tuple(sorted(plan.files, key=lambda file: (file.path != SKILL_MD, file.path)))
+    prepared = prepare_files(name or plan.folder or _name_in(ordered), ordered, namespace, judges=JUDGES)
+    if isinstance(prepared, RefusedFolder):
+        errors = [finding for finding in prepared.findings if finding.level == "error"]
+        first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        findings = [
+            {"code": one.code, "level": one.level, "message": one.message, "place": str(one.place), "fix": one.fix}
+            for one in prepared.findings
+        ]
+        message = f"{first.code}: {first.message}{more}"
+        raise ValidationError(
+            "SKILL_INVALID", message, place=first.place, fix=first.fix, details={"findings": findings}
+        )
+    return prepared
+
+
+def _name_in(files: Sequence[FileContent]) -> str:
+    """Return the name in ``SKILL.md``; where it cannot be read, one that the rules then refuse with the reason."""
+    first = next((file for file in files if file.path == SKILL_MD), None)
+    try:
+        return parse_skill_md(bytes(first.content)).name if first else SKILL_MD
+    except SkillwireError:
+        return "skill"
+
+
+class Publications:
+    """Publishes into a registry what was uploaded; the bytes that the server sends are made when they are needed."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.bodies = Bodies(_BOUNDS)
+        self._reading = asyncio.Semaphore(limits.REGISTRY_READING)
+
+    async def read(self, read: Callable[[], PreparedSkill]) -> PreparedSkill:
+        """Return what ``read`` returns in a thread, few at a time. Raises as :func:`read_upload`."""
+        async with self._reading:
+            return await asyncio.to_thread(read)
+
+    async def publish(
+        self,
+        right: PublishRight,
+        read: Callable[[], PreparedSkill],
+        uploaded: Digest,
+        *,
+        version: str = "",
+        dry_run: bool = False,
+    ) -> PublishedVersion:
+        """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
+        prepared = await self.read(read)
+        return await self.registry.publish(right, prepared, uploaded, version=version, dry_run=dry_run)
+
+
+class UploadedFiles:
+    """Files that were announced or received one by one and are not published yet; ``clock`` is seconds since 1970.
+
+    The bytes of each are an upload that belongs to its ticket.
+    """
+
+    def __init__(self, announced: AnnouncedFileStore, uploads: UploadStore, clock: Callable[[], float]) -> None:
+        self._announced = announced
+        self._uploads = uploads
+        self._clock = clock
+
+    async def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
+        """Return the ticket for a file. Raises ProblemError (413, 503), StorageError."""
+        if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
+            raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
+        now = self._clock()
+        await self._remove_bytes(await self._announced.remove_ended(now))
+        ends = now + limits.REGISTRY_UPLOADED_SECONDS
+        file = AnnouncedFile(secrets.token_urlsafe(24), account, path, size, digest, ends)
+        if not await self._announced.announce(file):
+            raise ProblemError(_CROWDED)
+        return file.ticket
+
+    async def receive(self, account: str, ticket: str, body: SpooledBody) -> None:
+        """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
+        (file,) = await self.find(account, [ticket])
+        if file.digest != body.digest:
+            fix = "Announce the file with the size and the digest of the bytes that you send."
+            raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
+        if file.size:
+            upload = await self._uploads.begin(ticket, file.size, file.digest)
+            if not upload.offset:
+                await self._uploads.append(ticket, upload.number, 0, _piece(body))
+
+    async def find(self, account: str, tickets: Iterable[str]) -> list[AnnouncedFile]:
+        """Return the files with these tickets. Raises ValidationError (``UPLOAD_MISSING``)."""
+        asked = list(dict.fromkeys(tickets))
+        found = {file.ticket: file for file in await self._announced.find(account, asked, self._clock())}
+        if len(found) < len(asked):
+            raise ValidationError("UPLOAD_MISSING", "no file was announced with this ticket, or too long ago")
+        return [found[ticket] for ticket in asked]
+
+    def read(self, file: AnnouncedFile) -> FileContent:
+        """Return a file with its bytes, which were received.
+
+        Raises ValidationError (``UPLOAD_MISSING``), ConflictError (``UPLOAD_OFFSET``), StorageError.
+        """
+        try:
+            content = self._uploads.read(file.ticket, upload_number(file.size, file.digest)) if file.size else b""
+        except NotFoundError as error:
+            message = f"the bytes of {ascii(file.path)[:200]} were not received"
+            raise ValidationError("UPLOAD_MISSING", message) from error
+        return FileContent(file.path, content)
+
+    async def remove(self, files: Sequence[AnnouncedFile]) -> None:
+        """Forget files and their bytes."""
+        await self._announced.remove([file.ticket for file in files])
+        await self._remove_bytes(files)
+
+    async def _remove_bytes(self, files: Sequence[AnnouncedFile]) -> None:
+        for file in files:
+            with suppress(NotFoundError, StorageError):  # those that are left expire
+                await self._uploads.remove(file.ticket, upload_number(file.size, file.digest))
+
+
+async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:
+    yield await asyncio.to_thread(body.read)
+
+
+_PURPOSE: Final = "counted downloads 1"
+_HASH_BYTES: Final = 16
+
+
+_DAY: Final = 86_400
+
+
+def first_day(now: float) -> str:
+    """Return the first of the days whose downloads are shown."""
+    return day_at(now - (limits.REGISTRY_DOWNLOAD_DAYS - 1) * _DAY)
+
+
+def day_at(now: float) -> str:
+    """Return a day in UTC, such as ``2026-11-24``."""
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
+
+
+class Downloads:
+    """Sends the bytes of versions and counts downloads; ``tokens`` is first called when one is counted."""
+
+    def __init__(
+        self, store: PackageStore, blobs: BlobStore, tokens: Callable[[], Tokens], clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._sender = BlobSender(blobs)
+        self._tokens = tokens
+        self._clock = clock
+        self._zips: OrderedDict[tuple[Digest, str], tuple[Digest, int]] = OrderedDict()
+        self._zipping = asyncio.Semaphore(limits.REGISTRY_READING)
+        self._counted: OrderedDict[bytes, None] = OrderedDict()  # lately, so that repeated ones write nothing
+        self._counting: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Wait for the downloads that are being counted."""
+        await asyncio.gather(*self._counting)
+
+    async def send_artifact(self, context: RequestContext, package: Package, version: PackageVersion) -> None:
+        """Send the artifact of a version that the caller may download, and count it."""
+        artifact = version.skill.artifact
+        found = BlobResponse(artifact.media_type, _cache(package), artifact.digest, artifact.size)
+        await self.send(context, found, version.skill)
+        self.count(context, package.name, version.version)
+
+    async def zipped(self, package: Package, version: PackageVersion, folder: str = "") -> BlobResponse:
+        """Return the files of a version as a .zip, in ``folder`` if one is named. Raises StorageError.
+
+        Made of the artifact, and kept among the bytes that are served until the next start.
+        """
+        key = version.skill.artifact.digest, folder
+        found = self._zips.get(key)
+        if found is None or not await asyncio.to_thread(self._blobs.has, *found):
+            async with self._zipping:
+                content = await self._store.artifact(version.skill.artifact.digest)
+                if content is None:
+                    raise StorageError("STORAGE", f"the artifact of {package.name} is lost")
+                found = await asyncio.to_thread(self._zip, version.skill, content, folder)
+        self._zips[key] = found
+        if len(self._zips) > limits.REGISTRY_ZIPS:
+            self._zips.popitem(last=False)
+        return BlobResponse("application/zip", _cache(package), *found)
+
+    def _zip(self, skill: Skill, content: bytes, folder: str) -> tuple[Digest, int]:
+        prefix = f"{folder}/" if folder else ""
+        contents = zip(skill.files, packed_files(skill, content), strict=True)
+        packed = zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])
+        return self._blobs.put(packed), len(packed)
+
+    async def send(self, context: RequestContext, response: BlobResponse, skill: Skill) -> None:
+        """Send a file or the artifact of ``skill``. Raises StorageError."""
+        await self.restore(skill, [(response.digest, response.size)])
+        await self._sender.send(response, context.scope, context.send)
+
+    async def restore(self, skill: Skill, blobs: Iterable[tuple[Digest, int]]) -> None:
+        """Make the bytes of ``skill`` again where one of ``blobs`` (digest and size) is lost. Raises StorageError."""
+        if not await asyncio.to_thread(lambda: all(self._blobs.has(*blob) for blob in blobs)):
+            content = await self._store.artifact(skill.artifact.digest)
+            if content is not None:  # otherwise readers miss them, and the sender reports the loss
+                await asyncio.to_thread(self._write, skill, content)
+
+    def _write(self, skill: Skill, content: bytes) -> None:
+        for one in (*packed_files(skill, content), content):
+            self._blobs.put(one)
+
+    def count(self, context: RequestContext, name: PackageName, version: str) -> None:
+        """Count a download by the caller, unless it was counted today or the request was HEAD."""
+        if context.method != "GET" or len(self._counting) >= limits.REGISTRY_COUNTING:
+            return
+        account = context.principal.account if context.principal else ""
+        identity = f"account {account}" if account else context.owner
+        task = asyncio.create_task(self._count(identity, name, version, day_at(self._clock())))
+        self._counting.add(task)
+        task.add_done_callback(self._counting.discard)
+
+    async def _count(self, identity: str, name: PackageName, version: str, day: str) -> None:
+        try:
+            key = (await asyncio.to_thread(self._tokens)).key_for(_PURPOSE)
+            counted = hmac.digest(key, f"{day} {identity}".encode(), hashlib.sha256)[:_HASH_BYTES]
+            recent = counted + f"{name}@{version}".encode()
+            if recent not in self._counted:
+                await self._store.count_download(name, version, day, counted)
+                self._counted[recent] = None
+                if len(self._counted) > limits.REGISTRY_COUNTED:
+                    self._counted.popitem(last=False)
+        except SkillwireError as error:
+            structlog.get_logger("skillwire").warning("a download is not counted", reason=one_line(error))
+
+
+def _cache(package: Package) -> CachePolicy:
+    """Return how long the bytes of a version may be kept."""
+    return CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE
+
+
+PROOF_PATH: Final = "/.well-known/skillwire-namespace"
+_DOMAIN: Final = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
+_OK: Final = 200
+#: A look-up keeps a thread of the server for as long as the domain's name server likes.
+_AT_ONCE: Final = 2
+
+
+class NamespaceProofs:
+    """Checks proofs through ``driver`` and ``find_records``, which returns the TXT records of a name."""
+
+    def __init__(self, driver: AsyncDriver, find_records: Callable[[str], Awaitable[Sequence[str]]]) -> None:
+        self._driver = driver
+        self._find_records = find_records
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def close(self) -> None:
+        """Close the kept connections."""
+        await self._driver.close()
+
+    async def check(self, kind: str, domain: str, namespace: str) -> None:
+        """Check that ``domain`` names ``namespace``; ``kind`` is ``dns`` or ``file``.
+
+        Raises UsageError (``PROOF_DOMAIN``), TrustError (``PROOF_MISSING``).
+        """
+        if not _DOMAIN.fullmatch(domain) or is_local_name(domain):
+            raise UsageError("PROOF_DOMAIN", f"{ascii(domain)[:80]} is no public domain")
+        async with self._turns:
+            if kind == "dns":
+                await self._check_record(f"_skillwire.{domain}", f"skillwire-namespace={namespace}")
+            else:
+                await self._check_file(f"https://{domain}{PROOF_PATH}", namespace)
+
+    async def _check_record(self, name: str, expected: str) -> None:
+        try:
+            records = await self._find_records(name)
+        except FetchError as error:
+            raise TrustError("PROOF_MISSING", error.message) from error
+        if expected not in records:
+            raise TrustError("PROOF_MISSING", f"no TXT record of {name} is {expected}")
+
+    async def _check_file(self, url: str, namespace: str) -> None:
+        place = SourceLocation(url)
+        request = HttpRequest(url, max_bytes=limits.REGISTRY_PROOF_BYTES, timeout=limits.REGISTRY_PROOF_SECONDS)
+        try:
+            response = await self._driver.run(fetch(request, max_redirects=0))
+        except SkillwireError as error:
+            raise TrustError("PROOF_MISSING", f"{url} cannot be read: {error.message}", place=place) from error
+        if response.status != _OK or response.body.strip() != namespace.encode():
+            raise TrustError("PROOF_MISSING", f"{url} does not hold {namespace} alone", place=place)

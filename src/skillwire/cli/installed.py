@@ -157,7 +157,7 @@ def revoke_trust(*, output: Output, origins: tuple[str, ...], dry_run: bool) -> 
         revoked = [base for text in origins for base in client.revoke_trust(text, dry_run=dry_run)]
     _print_trust(output, {base: trusted[base] for base in revoked}, is_revoked=True, dry_run=dry_run)
     for base in revoked:
-        output.line(success("would revoke_trust " if dry_run else "revoked "), bold(base))
+        output.line(success("would revoke " if dry_run else "revoked "), bold(base))
 
 
 def _print_trust(

@@ -7,8 +7,8 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli import auth_login, share
-from skillwire.cli.auth_login import LoginPlan
+from skillwire.cli import auth, share
+from skillwire.cli.auth import LoginPlan
 from skillwire.cli.main import run
 
 UP = 0x1 | 0x1000 | 0x40  # up, with multicast and running
@@ -39,7 +39,7 @@ def test_without_a_default_route_a_skill_is_shared_at_the_address_of_an_interfac
 )
 def test_a_login_that_the_network_can_read_is_warned_of(monkeypatch, tmp_path, capsys, origin, is_warned):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path))
-    monkeypatch.setattr(auth_login, "log_in", lambda *_: LoginPlan(origin, "api_key", None, (), ()))
+    monkeypatch.setattr(auth, "log_in", lambda *_: LoginPlan(origin, "api_key", None, (), ()))
     assert run(["auth", "login", origin, "--dry-run"]) == 0
     warned = "not encrypted: others on the network can read the token for 10.0.0.3" in capsys.readouterr().err
     assert warned is is_warned

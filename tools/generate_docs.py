@@ -34,8 +34,7 @@ from man_pages import exit_code_rows
 from shown_limits import SHOWN
 from skillwire import codes, limits
 from skillwire.cli import main as command_line
-from skillwire.cli.schemas import names as document_names
-from skillwire.cli.schemas import schema_of
+from skillwire.cli.explain import document_names, schema_of
 from skillwire.folder import rules
 from skillwire.folder.schemas import SCHEMAS, schema_file
 from skillwire.protocols.skill_discovery import settings as discovery

@@ -5,7 +5,7 @@ from functools import cache
 
 import jsonschema_rs
 
-from skillwire.cli.schemas import names, schema_of
+from skillwire.cli.explain import document_names, schema_of
 
 _MARK = "skillwire/"
 
@@ -22,7 +22,7 @@ def check_document(text: str | bytes | None) -> None:
         return
     for document in _documents(text):
         name = str(document.get("schema", "")).removeprefix(_MARK)
-        assert name in names(), f"the document {name} has no schema: add it to src/skillwire/cli/documents*.py"
+        assert name in document_names(), f"the document {name} has no schema: add it to src/skillwire/cli/documents*.py"
         errors = [f"{error.instance_path}: {error.message}" for error in _validator(name).iter_errors(document)]
         assert not errors, f"{name} is not what src/skillwire/cli/documents*.py declare: {errors[:5]}"
 

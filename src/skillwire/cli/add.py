@@ -29,11 +29,9 @@ from skillwire.resolver.references import exact_reference_to, parse_reference, r
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import Unpack
 
     from skillwire.cli.documents import ReviewObject
-    from skillwire.cli.options import NetworkOptions
-    from skillwire.cli.output import Output, Progress
+    from skillwire.cli.output import Progress
     from skillwire.client.sync import Client
     from skillwire.errors import SkillwireError
     from skillwire.folder.differences import FileChange

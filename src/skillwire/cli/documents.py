@@ -1,6 +1,6 @@
 """JSON documents that commands print with ``--json`` about skills, installing, settings, errors and the local network.
 
-A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.schemas` makes the published schema;
+A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.explain` makes the published schema;
 tests validate every document that they make a command print. The texts in ``Annotated`` describe the fields; a third
 argument has the values that a field takes. A named tuple of the model is printed as an object of its fields. Commands
 import these modules for type checking only. Every document also has ``findings``, which ``Output.document`` adds.

@@ -87,8 +87,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 #: Command → the module that defines it, where that has another name.
 _MODULES: Final = {
     "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "update",
-    "diff": "add", "cat": "show", "init": "check", "validate": "check", "rpc": "serve", "worker": "serve",
-    "yank": "publish", "deprecate": "publish",
+    "diff": "add", "cat": "show", "which": "find", "init": "check", "validate": "check", "rpc": "serve",
+    "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip
 #: Alias → command.
 ALIASES: Final = {

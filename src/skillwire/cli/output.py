@@ -27,7 +27,7 @@ from skillwire.codes import CODES
 from skillwire.trust.hidden_text import display_width, neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding

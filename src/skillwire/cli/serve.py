@@ -39,7 +39,7 @@ from skillwire.model.execution import ExecutionSettings
 from skillwire.model.skill import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import Revision

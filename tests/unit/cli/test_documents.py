@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 from tests.support.documents import check_document
 
-from skillwire.cli.schemas import names, schema_of
+from skillwire.cli.explain import document_names, schema_of
 
 SOURCES = [
     path
@@ -27,7 +27,7 @@ def _printed():
 
 
 def test_what_is_printed_has_a_schema_and_every_schema_is_printed():
-    assert set(_printed()) == set(names())
+    assert set(_printed()) == set(document_names())
 
 
 def _objects(schema, path=""):
@@ -43,7 +43,7 @@ def _objects(schema, path=""):
         yield from _objects(inner, path)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", document_names())
 def test_a_schema_is_valid_closed_and_describes_each_field(name):
     schema = schema_of(name)
     assert jsonschema_rs.meta.is_valid(schema)

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from skillwire import errors
-from skillwire.cli.explain import explanations
+from skillwire.cli.explain import explanations, schema_of
 from skillwire.cli.main import run
-from skillwire.cli.schemas import schema_of
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
 from skillwire.folder.schemas import SCHEMAS

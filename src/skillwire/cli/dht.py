@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import click
 
-from skillwire.cli.lan import run_until_stopped
-from skillwire.cli.lan_options import discovery_option, discovery_settings
+from skillwire.cli.lan import discovery_option, discovery_settings, run_until_stopped
 from skillwire.cli.lan_view import check_names
 from skillwire.cli.options import CommandGroup, LazyModule, ago, combine, open_client, plural, timeout_option
 from skillwire.cli.output import bold, dim, output_options, print_end, success, warning

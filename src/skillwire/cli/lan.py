@@ -7,11 +7,12 @@ import signal
 import sys
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.lan_options import discovery_option, lan_settings, make_agent
+from skillwire.adapters.files.settings_file import own_discovery, read_discovery_file
 from skillwire.cli.lan_view import (
     UNHEARD,
     Screen,
@@ -35,8 +36,9 @@ from skillwire.cli.output import (
     success,
     terminal_columns,
 )
-from skillwire.errors import FetchError, TrustError, UsageError
+from skillwire.errors import FetchError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import REVOKED, REVOKED_FIX, FoundVia
+from skillwire.resolver.settings import DiscoverySource
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -67,6 +69,41 @@ _FEW: Final = 50
 #: Seconds that these take in total, and within which the next ones arrive.
 _MANY_TAKE: Final = 8.0
 _MANY_PAUSE: Final = 0.7
+
+discovery_option = click.option(
+    "--discovery",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
+)
+
+
+def lan_settings(configured: LanSettings | None, discovery: str | None, interfaces: Sequence[str] = ()) -> LanSettings:
+    """Return the settings of the local network; ``interfaces`` override those configured."""
+    settings = discovery_settings(configured, discovery)
+    if not (settings.multicast or settings.mdns):
+        fix = "Set enabled = true in [discovery.udp] or [discovery.mdns], or serve without --lan."
+        raise UsageError("USAGE", "--lan announces nothing: discovery.udp and discovery.mdns are not enabled", fix=fix)
+    return replace(settings, interfaces=tuple(interfaces)) if interfaces else settings
+
+
+def discovery_settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
+    """Return the settings in the file of ``--discovery``, else the server's, else the user's."""
+    if discovery is not None:
+        from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
+
+        named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)
+        return join_discovery((named,), read_discovery_file)
+    if configured is not None:
+        return configured
+    return own_discovery()
+
+
+def make_agent(settings: LanSettings) -> LanAgent:
+    """Return an agent that only queries and listens; it offers nothing."""
+    from skillwire.adapters.lan.agent import ASKING, LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+
+    return LanAgent(settings, roles=ASKING, keeps_state=False)
 
 
 def _snapshot_document(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> dict[str, Any]:

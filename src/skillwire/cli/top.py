@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.lan import run_until_stopped
-from skillwire.cli.lan_options import discovery_option, lan_settings, make_agent
+from skillwire.cli.lan import discovery_option, lan_settings, make_agent, run_until_stopped
 from skillwire.cli.lan_view import Screen, fit, lan_object, picture, text_of
 from skillwire.cli.options import Duration, ago, chosen_stores, shortened, store_option, token_option, utc_time
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning

@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillwire.cli.lan_options import has_authority, read_goodbye_reason, read_lan
 from skillwire.cli.main import run
+from skillwire.cli.serve import has_authority, read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 

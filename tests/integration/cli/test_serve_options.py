@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, base_url_warning, exposure_warning, read_dht, read_lan
+from skillwire.cli.serve import announced_at, base_url_warning, exposure_warning, read_dht, read_lan
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
 from skillwire.server.run import listen_for

@@ -1,21 +1,23 @@
-"""``skillwire config``: the settings in force and their sources, and a server's. It only reads."""
+"""``skillwire config`` and ``doctor``: the settings in force, a server's, and problems of this machine; read only."""
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 from click.core import ParameterSource
 
 from skillwire.adapters.executors.secrets import Secrets
+from skillwire.adapters.files.atomic import home_directory
 from skillwire.adapters.files.credentials import credential_places
 from skillwire.adapters.files.settings_file import find_project_file, settings_layers, user_file
 from skillwire.cli.advice import closest, did_you_mean
-from skillwire.cli.options import CommandGroup, plural
-from skillwire.cli.output import Output, Part, bold, dim, output_options
+from skillwire.cli.options import CommandGroup, plural, scope_option
+from skillwire.cli.output import Output, Part, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.cli.serve import command as serve_command
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
@@ -24,9 +26,11 @@ from skillwire.resolver.settings import TracedSetting, trace_settings
 from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, ServeSetting
+    from skillwire.adapters.checks.diagnosis import Diagnosis
+    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, DoctorCheck, ServeSetting
+
 
 _PASSWORD: Final = re.compile(r"(://[^@/]*:|[?&]password=)[^@&]*")
 
@@ -222,3 +226,63 @@ def _object(setting: TracedSetting) -> ConfigSetting:
         "from": _place(setting.place),
         "hides": [{"value": row.value, "from": _place(row.place)} for row in setting.hidden],
     }
+
+
+_MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": success, "warning": warning, "problem": failure}
+_MARK_WIDTH: Final = max(map(len, _MARKS))
+
+
+@click.command()
+@click.option("--offline", is_flag=True, help="Check without using the network.")
+@scope_option
+@click.option(
+    "--store",
+    metavar="URL",
+    default="",
+    help="Shared database to ask, such as postgresql://HOST/NAME; by default that of SKILLWIRE_STORE.",
+)
+@output_options
+def doctor_command(*, output: Output, offline: bool, for_user: bool, store: str) -> None:
+    """Check network, sources, clock, folders, shared database, settings, cache and installed skills.
+
+    Nothing is changed. Each finding explains the problem, its effect and its fix. Exits with 1 when there is a problem;
+    warnings do not count.
+    """
+    from skillwire.adapters.doctor import count, examine, read_environment  # noqa: PLC0415  # --help does without
+
+    root = home_directory() if for_user else Path.cwd()
+    options = {"for_user": for_user, "offline": offline}
+    sections = examine(read_environment(root, os.environ, time.time(), **options, store=store))
+    counted = count(sections)
+    output.document(
+        {
+            "schema": "skillwire/doctor/1",
+            "checks": [
+                cast("DoctorCheck", {"section": section.title, **diagnosis._asdict()})
+                for section in sections
+                for diagnosis in section.diagnoses
+            ],
+            "counts": {severity: counted[severity] for severity in counted},
+        }
+    )
+    for section in sections:
+        shown = [row for row in section.diagnoses if row.severity != "ok" or not output.quiet]
+        if shown:
+            output.line(bold(section.title))
+            for row in shown:
+                _print_diagnosis(output, row)
+            output.line()
+    texts = [plural(counted[kind], kind) for kind in ("problem", "warning") if counted[kind]]
+    style = failure if counted["problem"] else warning if texts else success
+    output.line(style(" and ".join(texts) or "no problems found"))
+    if counted["problem"]:
+        raise click.exceptions.Exit(1)
+
+
+def _print_diagnosis(output: Output, row: Diagnosis) -> None:
+    mark = _MARKS[row.severity](row.severity)
+    indent = _MARK_WIDTH + 4
+    output.line("  ", mark, " " * (_MARK_WIDTH - len(row.severity) + 2), row.what, indent=indent)
+    for label, text in (("why", row.why), ("fix", row.fix)):
+        if text:
+            output.line(" " * indent, dim(f"{label}  "), text, indent=indent + len(label) + 2)

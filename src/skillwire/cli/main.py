@@ -88,6 +88,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 _MODULES: Final = {
     "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "update",
     "diff": "add", "cat": "show", "which": "find", "init": "check", "validate": "check", "rpc": "serve",
+    "doctor": "config", "marketplace": "build",
     "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip
 #: Alias → command.

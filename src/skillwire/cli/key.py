@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import keys as key_files
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.keys import LanKeys
-    from skillwire.adapters.lan import probes
+    from skillwire.adapters.lan import link
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.protocols.skill_discovery import renewal
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -52,7 +52,7 @@ else:  # load cryptography, and the messages of discovery
     key_files = LazyModule("adapters.files.keys")
     lan_settings = LazyModule("resolver.lan_settings")
     lan_trust = LazyModule("adapters.files.lan_trust")
-    probes = LazyModule("adapters.lan.probes")
+    link = LazyModule("adapters.lan.link")
     settings_file = LazyModule("adapters.files.settings_file")
     certificates = LazyModule("trust.certificates")
     renewal = LazyModule("protocols.skill_discovery.renewal")
@@ -161,7 +161,7 @@ def enroll(
     if not certificates.belongs(certificate, keys.key()):
         raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
     base = registry.rstrip("/")
-    chain = asyncio.run(probes.ask(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES)))
+    chain = asyncio.run(link.ask(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES)))
     roots, centers = first.keep_authority(chain.body, chain.url)
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)

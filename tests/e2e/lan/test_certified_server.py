@@ -12,7 +12,7 @@ from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.lan import certificates
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.probes import ask
+from skillwire.adapters.lan.link import ask
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames, serial_of
 from skillwire.wire.exchange import HttpRequest

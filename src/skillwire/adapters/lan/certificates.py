@@ -28,7 +28,7 @@ from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
 from skillwire.adapters.files.lan_trust import LanTrust, local_authority, revocation_urls
-from skillwire.adapters.lan.probes import ask
+from skillwire.adapters.lan.link import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.protocols.skill_discovery import renewal as messages
 from skillwire.protocols.skill_discovery.settings import LanSettings

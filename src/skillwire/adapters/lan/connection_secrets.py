@@ -30,7 +30,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.adapters.files.lan_trust import LanTrust
-from skillwire.adapters.lan.probes import ask
+from skillwire.adapters.lan.link import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.lan import LanSkill, host_and_port
 from skillwire.protocols.skill_discovery import connection_secrets as messages

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.link import Links
-from skillwire.adapters.lan.probes import Prober, ask
+from skillwire.adapters.lan.link import Links, Prober, ask
 from skillwire.adapters.lan.sockets import present, widen
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.model.lan import host_and_port

@@ -9,8 +9,8 @@ from tests.support.loopback_lan import given
 from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
-from skillwire.adapters.lan import probes
 from skillwire.adapters.lan.agent import ASKING, EventRouter, LanAgent
+from skillwire.adapters.lan.link import Prober
 from skillwire.protocols.skill_discovery.events import PeerMismatch
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
@@ -76,7 +76,7 @@ def play(monkeypatch, agents):
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(played(scenario))
 
-    monkeypatch.setattr(probes.Prober, "_connect", connect)
+    monkeypatch.setattr(Prober, "_connect", connect)
     return run
 
 

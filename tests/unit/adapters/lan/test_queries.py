@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from skillwire.adapters.lan.queries import Queries
-from skillwire.adapters.lan.view import View
+from skillwire.adapters.lan.queries import Queries, View
 from skillwire.model.lan import FoundVia
 from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillRecord, SkillType

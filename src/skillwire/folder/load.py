@@ -21,10 +21,9 @@ from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
 from skillwire.folder.files import read_files
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
-from skillwire.folder.lint import FolderContent, text_files
+from skillwire.folder.lint import FolderContent, lint_hidden, lint_links, text_files
 from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secrets
 from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint_skill_md
-from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.folder.rules import CheckLevel, Findings
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, FileContent, Finding, Identifiers, is_skill_name, is_version

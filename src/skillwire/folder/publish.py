@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
+from skillwire.folder.files import pack
 from skillwire.folder.load import DESCRIPTOR, CheckedFolder, Judge, LoadedFolder, check_files, check_folder, identify
 from skillwire.folder.manifest import Input, load_action
-from skillwire.folder.pack import pack
 from skillwire.folder.rules import Findings
 from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest

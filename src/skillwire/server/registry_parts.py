@@ -42,8 +42,8 @@ from skillwire.errors import (
     ValidationError,
     one_line,
 )
+from skillwire.folder.files import zip_files
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.pack import zip_files
 from skillwire.folder.publish import RefusedFolder, packed_files, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.package import AnnouncedFile, upload_number

@@ -6,8 +6,8 @@ import json
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
+from skillwire.folder.files import pack
 from skillwire.folder.load import check_folder
-from skillwire.folder.pack import pack
 from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.catalog import pack_skill, unpack_skill

@@ -16,8 +16,7 @@ from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKe
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
 from skillwire.testing.fake_network import EPOCH
-from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificates import Chain, RequestedNames
+from skillwire.trust.certificates import CertificateAuthority, Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from skillwire.adapters.files.site_folder import SiteChanges
+from skillwire.adapters.files.static_site import SiteChanges
 from skillwire.cli.documents import DryRun, LanSkillObject
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation

@@ -31,9 +31,8 @@ from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.adapters.files.atomic import check_state_directory, state_directory
+from skillwire.adapters.files.atomic import check_state_directory, state_directory, write_failing
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.files.published_packages import PackageFeed

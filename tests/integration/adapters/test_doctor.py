@@ -24,8 +24,8 @@ from skillwire.adapters.checks.diagnosis import Diagnosis, judge_secret_file
 from skillwire.adapters.checks.network import judge_skew
 from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.adapters.doctor import CHECKS, Check, examine, read_environment
+from skillwire.adapters.files.atomic import write_failing
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program

@@ -19,7 +19,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 
 from skillwire import limits
 from skillwire.adapters.files import loading
-from skillwire.adapters.files.failing_tasks import read_failing, write_failing
+from skillwire.adapters.files.atomic import read_failing, write_failing
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, SourceLocation, StorageError
 from skillwire.folder.publish import prepare

@@ -14,14 +14,13 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.checks.diagnosis import Diagnosis, Environment, from_error, judge_secret_file
-from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
+from skillwire.adapters.files.atomic import cache_directory, config_directory, read_failing, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import (
     StoredLogin,
     netrc_file,
     open_store,
 )
-from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, user_file
 from skillwire.adapters.sandbox.bubblewrap import find_program

@@ -27,10 +27,10 @@ from lan_agents import GROUP, AgentProcess, agent_process, free_port, offers
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets
-from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -38,7 +38,7 @@ from skillwire.trust.ecdsa import new_key, self_signed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.node import NodeEvent
 
 SECONDS: Final = 60.0
 RATE: Final = 20_000

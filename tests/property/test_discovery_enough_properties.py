@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
-from skillwire.protocols.skill_discovery.events import Discovered
 from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
-from skillwire.protocols.skill_discovery.search import one_provider
+from skillwire.protocols.skill_discovery.search import Discovered, one_provider
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 FIGURES = DiscoverySettings()

@@ -5,11 +5,10 @@ from random import Random
 from typing import Any
 
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.events import ProbeRequested
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
-from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
+from skillwire.protocols.skill_discovery.node import DiscoveryNode, ProbeRequested, Role
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings

@@ -47,13 +47,13 @@ from skillwire.errors import (
 from skillwire.model.execution import Moment
 from skillwire.model.lan import REVOKED, REVOKED_FIX, REVOKED_HERE_FIX, LanChange, LanSkill, LanSnapshot, SceneResult
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.events import Acknowledged, NodeEvent, PeerMismatch, ProbeRequested, Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
+from skillwire.protocols.skill_discovery.ingress import PeerMismatch
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import ACCEPTED, HealthStatus, Outcome, Reason
-from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
-from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.node import DiscoveryNode, NodeEvent, ProbeRequested, Refused, Role
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged, Offer
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_discovery.settings import agent as read_agent_id

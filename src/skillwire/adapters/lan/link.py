@@ -38,11 +38,10 @@ from skillwire.errors import ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import LanSkill
 from skillwire.model.url import parse_url, without_zone
-from skillwire.protocols.skill_discovery.events import NodeEvent
 from skillwire.protocols.skill_discovery.health import ListedSkill
 from skillwire.protocols.skill_discovery.identity import Key
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason
-from skillwire.protocols.skill_discovery.node import DiscoveryNode
+from skillwire.protocols.skill_discovery.node import DiscoveryNode, NodeEvent
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.address import AddressPolicy

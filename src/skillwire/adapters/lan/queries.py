@@ -37,7 +37,6 @@ from skillwire.model.skill import Finding
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
-from skillwire.protocols.skill_discovery.events import Discovered, Found, NodeEvent, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
@@ -47,9 +46,10 @@ from skillwire.protocols.skill_discovery.messages import (
     SkillRecord,
     SkillType,
 )
+from skillwire.protocols.skill_discovery.node import NodeEvent
 from skillwire.protocols.skill_discovery.registry import Registry
-from skillwire.protocols.skill_discovery.scenes import MEMBERS
-from skillwire.protocols.skill_discovery.search import StopCondition, one_provider
+from skillwire.protocols.skill_discovery.scenes import MEMBERS, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.search import Discovered, Found, StopCondition, one_provider
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.sources.lan import revoked, unreachable_scene, unverified_scene
 

@@ -43,10 +43,16 @@ from skillwire.protocols.skill_discovery.codec import (
     read_registrant,
     signed_part,
 )
-from skillwire.protocols.skill_discovery.events import NodeEvent, PeerMismatch, VerifiedMessage
-from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
+from skillwire.protocols.skill_discovery.identity import Judgement, KeyRing, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict, Freshness, RateLimits, ReplayGuard, ReportLimit
-from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, DiscoverResponse, Profile
+from skillwire.protocols.skill_discovery.messages import (
+    Challenge,
+    ChallengeResponse,
+    DiscoverResponse,
+    Message,
+    Outcome,
+    Profile,
+)
 from skillwire.protocols.skill_discovery.scheduling import Outbox, TimerQueue, earliest
 from skillwire.wire.node import Peer
 
@@ -71,6 +77,28 @@ def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: 
     """Return the text that the answer to a challenge of a datagram, given by its SHA-256, signs. Spec: specs §3."""
     encoded = base64.b64encode(nonce).decode("ascii")
     return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
+
+
+class VerifiedMessage(NamedTuple):
+    """A message that passed the ingress, and what is known of its signer. Spec: SDP §10; specs §3."""
+
+    message: Message
+    data: bytes
+    source: Peer
+    standing: Standing = Standing.UNKNOWN_KEY
+    judgement: Judgement | None = None  # of the signer's key; None for an unknown key, and for an unsigned message
+    is_repeated: bool = False  # the same datagram came before
+    is_proven: bool = False  # the signer proved to be at `source`; for an unsigned message, any agent did
+    signer: str = ""  # the agent whose key `judgement` is about; for an unsigned message, the one at `source`
+    is_released: bool = False  # it was held until now
+    refused: tuple[Outcome, str] | None = None  # the answer to a registration that is not judged by its content
+
+
+class PeerMismatch(NamedTuple):
+    """A peer uses another profile or group key, so its messages are ignored; once for each host and kind."""
+
+    by: Peer
+    difference: str  # such as `speaks the profile open, and we signed`
 
 
 class Pending(NamedTuple):
@@ -206,7 +234,7 @@ class ChallengeResponder:
         sent = self._sent_challenges if data.startswith(_CHALLENGE) else self._sent
         sent.put(digest[:ABOUT_BYTES], (digest, now))
 
-    def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> Sequence[NodeEvent] | None:
+    def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> tuple[()] | None:
         """Answer a challenge; None when it is about no datagram of ours, or too long."""
         outbox, source = self._outbox, question.source
         digest = self._digest_for(message.nonce[NONCE_BYTES:], now.steady)
@@ -288,7 +316,7 @@ class Ingress:
         answer_rates: RateLimits,
         replay: ReplayGuard,
     ) -> None:
-        self.events: list[NodeEvent] = []
+        self.events: list[PeerMismatch] = []
         self.stopped: Counter[str] = Counter()
         #: The agents whose keys were revoked, by the address at which each showed its certificate.
         self.revoked: BoundedDict[Peer, str] = BoundedDict(limits.LAN_AGENTS)

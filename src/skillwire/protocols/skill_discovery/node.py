@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ValidationError
@@ -25,17 +25,35 @@ from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import encode_responses
-from skillwire.protocols.skill_discovery.events import NodeEvent, ProbeRequested, Refused, VerifiedMessage
-from skillwire.protocols.skill_discovery.health import Change, Key
-from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
+from skillwire.protocols.skill_discovery.health import FALLEN, Change, ChangeKind, Key, ListedSkill
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, KeyRing, Standing
-from skillwire.protocols.skill_discovery.ingress import ChallengeResponder, Challenges, Ingress
+from skillwire.protocols.skill_discovery.ingress import (
+    ChallengeResponder,
+    Challenges,
+    Ingress,
+    PeerMismatch,
+    VerifiedMessage,
+)
 from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
-from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
-from skillwire.protocols.skill_discovery.scheduling import UNKNOWN_SKILL, Outbox, earliest
-from skillwire.protocols.skill_discovery.search import Searches
+from skillwire.protocols.skill_discovery.route_agent import (
+    Acknowledged,
+    RouteAgent,
+    check_record_size,
+    check_scenes,
+    record_of,
+)
+from skillwire.protocols.skill_discovery.scenes import SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.scheduling import (
+    SILENT_SKILL,
+    UNKNOWN_SKILL,
+    Outbox,
+    Timer,
+    TimerQueue,
+    earliest,
+)
+from skillwire.protocols.skill_discovery.search import Discovered, Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.wire.node import Datagram, Peer
 
@@ -53,12 +71,86 @@ class Role(StrEnum):
     OBSERVER = "Observer"
 
 
+class Refused(NamedTuple):
+    """A registration of another agent was refused; a few for each host. The names can be empty."""
+
+    by: Peer
+    agent_id: str
+    skill_id: str
+    status: Outcome
+    reason: str
+
+
+class ProbeRequested(NamedTuple):
+    """The endpoint of a skill is to be probed: it became PRIMARY, or refused the last probe and is heard."""
+
+    listed: ListedSkill
+
+
+#: A change that says ``suspected``, and :class:`ProbeRequested`, ask the driver to probe the skill's endpoint, and to
+#: report the result to :meth:`DiscoveryNode.on_probe`.
+NodeEvent = Change | Acknowledged | Refused | Discovered | SceneJoined | SceneMissing | PeerMismatch | ProbeRequested
+
+
 #: Takes a message and the time; returns the events, or None when the message is not for this agent.
 Handler = Callable[[VerifiedMessage, Any, "Moment"], Sequence[NodeEvent] | None]
 
 _KEEP_A_REGISTRY: Final = frozenset({Role.MCP_AGENT, Role.OBSERVER})
 #: Bytes of the shortest record, ``a|1.0.0|b:1||``, and its separator.
 _LEAST_RECORD: Final = 14
+
+
+class SuspectPinger:
+    """Asks agents of suspects for a heartbeat until silence makes a skill UNHEALTHY, or the network is suspected.
+
+    With a third of all datagrams lost, two missed heartbeats in a row are common. **[ours]**: the request is a
+    ``SKILL_REGISTER_ACK`` with ``DUPLICATE``, which is true, and the text :data:`SILENT_SKILL`. Our agents answer with
+    a heartbeat at once; others read that they are registered. Spec: SDP §8, "retryCount".
+    """
+
+    def __init__(self, registry: Registry, outbox: Outbox, settings: DiscoverySettings) -> None:
+        self._registry = registry
+        self._outbox = outbox
+        self._settings = settings
+        self._addresses: dict[str, Peer] = {}
+        self._schedule: TimerQueue[tuple[Key, int]] = TimerQueue()  # with the number of requests sent
+        self.timer: Timer = self._schedule.timer
+        self._sent_in_second = (0, 0)
+        span = (settings.unhealthy_missed - settings.suspect_missed) * settings.heartbeat_interval
+        self._pause = span / (settings.retry_count + 1)
+
+    def note_address(self, agent_id: str, peer: Peer) -> None:
+        """Remember where an agent with listed skills was heard from."""
+        if self._addresses.get(agent_id) != peer and self._registry.count_of_agent(agent_id):
+            self._addresses[agent_id] = peer
+
+    def changed(self, change: Change, now: Moment) -> None:
+        """Take a change of the registry."""
+        if change.after is not None and change.kind is not ChangeKind.SUSPECTED:
+            return
+        agent_id, _ = key = change.listed.key
+        if change.after is None and not self._registry.count_of_agent(agent_id):
+            self._addresses.pop(agent_id, None)
+        if change.kind is ChangeKind.SUSPECTED and agent_id in self._addresses and self._settings.retry_count:
+            self._schedule.set((key, 0), now.steady)
+
+    def on_timer(self, now: Moment) -> None:
+        """Ask the agents of skills that are still silent."""
+        while (due := self._schedule.pop(now.steady)) is not None:
+            key, sends = due
+            listed = self._registry.get(key)
+            if listed is None or not listed.health.is_suspect or listed.health.status in FALLEN:
+                continue
+            if self._registry.network_is_suspected(now.steady, listed):
+                continue
+            second, count = self._sent_in_second
+            self._sent_in_second = int(now.steady), (count + 1 if second == int(now.steady) else 1)
+            peer = self._addresses.get(key[0])
+            if peer is not None and self._sent_in_second[1] <= limits.LAN_SUSPECT_PINGS:
+                message = m.RegisterAck(key[0], Outcome.DUPLICATE, f"{key[1]} {SILENT_SKILL}", self._outbox.stamp(now))
+                self._outbox.send(self._outbox.write(message), now, peer)
+            if sends + 1 < self._settings.retry_count:
+                self._schedule.set((key, sends + 1), now.steady + self._pause)
 
 
 class McpAgent:
@@ -133,7 +225,7 @@ class McpAgent:
         for received, answer in goodbyes:
             self._reply(received, answer, now)
 
-    def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> Sequence[NodeEvent]:
+    def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> tuple[()]:
         """Answer with the skills that pass the filters, as many as fit; not at all without any. Spec: SDP §3.3."""
         limit, source = self._outbox.limit, received.source
         allowed = limit.answer_allowance(source, now.steady)
@@ -148,9 +240,7 @@ class McpAgent:
             self._challenges.answer(received, answers, now, lambda most: write(most=most))
         return ()
 
-    def join(
-        self, received: VerifiedMessage, message: m.JoinScene | m.RequestScene, now: Moment
-    ) -> Sequence[NodeEvent]:
+    def join(self, received: VerifiedMessage, message: m.JoinScene | m.RequestScene, now: Moment) -> tuple[()]:
         """Let an agent join a scene, and send it the group; or SCENE_NOT_FOUND. Spec: SDP §4.2.
 
         A provider that fits into no answer counts as missing, because silence would be taken for loss. An address joins

@@ -4,13 +4,15 @@ A registration is repeated after short pauses until every known registry has ack
 since there may be unknown ones. After that heartbeats suffice: a registry that hears one of a skill that it does not
 list requests the registration. Nothing acknowledges a change of status, so it is repeated as often as loss demands. A
 peer reads 20 datagrams a second from an unknown source, so registrations leave at that pace (:class:`SendQueue`), and
-each acknowledgment releases two more. Goodbyes are paced, too. A skill that fits into a registration and into no answer
-would be listed and never found, so it is neither offered nor accepted. Spec: SDP §2.2, §8, §9; specs §3.
+each acknowledgment releases two more. Goodbyes are paced, too. Nothing signs an acknowledgment in the profile *open*,
+so one peer can look like many registries: :class:`KnownRegistries` is bounded, for each host as well. A skill that fits
+into a registration and into no answer would be listed and never found, so it is neither offered nor accepted. Spec: SDP
+§2.2, §8, §9; specs §3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,12 +23,152 @@ from skillwire.model.skill import is_version
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import record_fits
-from skillwire.protocols.skill_discovery.events import Acknowledged, NodeEvent, VerifiedMessage
-from skillwire.protocols.skill_discovery.heartbeats import Heartbeats, KnownRegistries
-from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Reason, Register, SkillType
+from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit
+from skillwire.protocols.skill_discovery.messages import (
+    Endpoint,
+    HealthStatus,
+    Heartbeat,
+    Outcome,
+    Reason,
+    Register,
+    SkillType,
+)
 from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, UNKNOWN_SKILL, Outbox, Timer, TimerQueue
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.wire.node import Peer
+
+_JITTER: Final = 0.1
+#: Seconds after the first registration: soon, so that a registry that missed it requests one.
+_FIRST: Final = (0.6, 1.4)
+#: Seconds after which a requested heartbeat is sent again.
+_AGAIN: Final = 0.2
+#: Seconds after a registration until a heartbeat reports that the skill is not HEALTHY.
+_AFTER: Final = 0.02
+#: Seconds for which a registry that started anew is sent everything once.
+_START_SECONDS: Final = 10.0
+#: Registries of one host: its agents, and the commands that run there.
+_PER_HOST: Final = 8
+
+
+class Heartbeats:
+    """The heartbeats of one agent's skills; ``schedule`` holds when each is due, as ``("heartbeat", skill_id)``."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        settings: DiscoverySettings,
+        schedule: TimerQueue[tuple[str, str]],
+        *,
+        pace: float,
+        health: Callable[[str], HealthStatus] | None,
+    ) -> None:
+        self.reported: dict[str, HealthStatus] = {}
+        self._outbox = outbox
+        self._settings = settings
+        self._schedule = schedule
+        self._pace = pace
+        self._health = health or (lambda skill_id: self.reported.get(skill_id, HealthStatus.HEALTHY))
+        self._next_requested = 0.0
+
+    def forget(self, skill_id: str) -> None:
+        """Send no more for a skill."""
+        self.reported.pop(skill_id, None)
+        self._schedule.cancel(("heartbeat", skill_id))
+
+    def follow(self, skill_id: str, now: Moment) -> None:
+        """Send a heartbeat after a registration that leaves now, at once when the skill is not HEALTHY."""
+        if ("heartbeat", skill_id) not in self._schedule:
+            self._schedule.set(("heartbeat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST))
+        elif self._status(skill_id) is not HealthStatus.HEALTHY:
+            self._schedule.set(("heartbeat", skill_id), now.steady + _AFTER)
+
+    def send(self, skill_id: str, now: Moment) -> bytes:
+        """Send a heartbeat; the next one is scheduled first, so that no failure stops them."""
+        pause = self._settings.heartbeat_interval * self._outbox.random.uniform(1 - _JITTER, 1)
+        self._schedule.set(("heartbeat", skill_id), now.steady + pause)
+        status = self._status(skill_id)
+        data = self._outbox.write(Heartbeat(self._outbox.agent_id, skill_id, status, self._outbox.stamp(now)))
+        self._outbox.send(data, now)
+        return data
+
+    def send_requested(self, skill_id: str, now: Moment) -> None:
+        """Send a heartbeat for a registry that suspects a skill, twice, and no faster than peers read."""
+        if self._next_requested > now.steady + self._settings.burst / 2 / self._pace:
+            return
+        self._next_requested = max(self._next_requested, now.steady) + 2 / self._pace
+        data = self.send(skill_id, now)
+        self._outbox.send(data, now, after=_AGAIN)
+
+    def _status(self, skill_id: str) -> HealthStatus:
+        try:
+            status = HealthStatus(self._health(skill_id))
+        except Exception:  # noqa: BLE001 - the callback is the application's; a skill without a status is not well
+            return HealthStatus.UNHEALTHY
+        return HealthStatus.UNHEALTHY if status is HealthStatus.UNKNOWN else status
+
+
+class KnownRegistries:
+    """The addresses that answered as registries, and when each was last heard."""
+
+    def __init__(self, settings: DiscoverySettings, limit: AmplificationLimit) -> None:
+        self._settings = settings
+        self._limit = limit
+        self._seen: dict[Peer, float] = {}
+        self._started: dict[Peer, float] = {}
+        self.hosts: set[str] = set()
+
+    def __contains__(self, source: Peer) -> bool:
+        return source in self._seen
+
+    def add(self, source: Peer, now: Moment) -> bool:
+        """Remember a registry; False when there are too many."""
+        if source not in self._seen and not self._displace(source, now.steady):
+            return False
+        self._seen[source] = now.steady
+        self.hosts.add(source.host)
+        return True
+
+    def add_starting(self, source: Peer, now: Moment, *, had_it: bool) -> bool:
+        """Remember a registry that requests a registration; return whether it is new, or started anew."""
+        is_new = (had_it or source not in self._seen) and not self.is_starting(source, now)
+        if not self.add(source, now):
+            return False
+        if is_new:
+            self._started[source] = now.steady + _START_SECONDS
+        return is_new
+
+    def is_starting(self, source: Peer, now: Moment) -> bool:
+        """Return whether a registry is being sent everything."""
+        return self._started.get(source, 0.0) > now.steady
+
+    def are_within(self, peers: Container[Peer], now: Moment) -> bool:
+        """Return whether there are registries, and all that still count are among ``peers``."""
+        edge = now.steady - self._settings.registry_seen
+        return bool(self._seen) and all(peer in peers for peer, seen in self._seen.items() if seen > edge)
+
+    def forget_silent(self, now: Moment) -> None:
+        """Forget those that no longer count."""
+        edge = now.steady - self._settings.registry_seen
+        self._forget([peer for peer, seen in self._seen.items() if seen <= edge])
+
+    def _displace(self, source: Peer, now: float) -> bool:
+        """Return whether one more is accepted; a proven one replaces an unproven one, or the most silent."""
+        crowd = [peer for peer in self._seen if peer.host == source.host]
+        if len(crowd) < _PER_HOST:
+            crowd = list(self._seen)
+            if len(crowd) < limits.LAN_REGISTRIES:
+                return True
+        if not self._limit.is_proven(source, now):
+            return False
+        self._forget([min(crowd, key=lambda peer: (self._limit.is_proven(peer, now), self._seen[peer]))])
+        return True
+
+    def _forget(self, peers: Iterable[Peer]) -> None:
+        for peer in peers:
+            del self._seen[peer]
+            self._started.pop(peer, None)
+        self.hosts = {one.host for one in self._seen}
 
 
 class SendQueue(dict[str, None]):
@@ -104,6 +246,15 @@ class Offer(NamedTuple):
     endpoint: Endpoint
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
+
+
+class Acknowledged(NamedTuple):
+    """An agent answered a registration of ours, with another status than before."""
+
+    skill_id: str
+    by: Peer
+    status: Outcome
+    message: str
 
 
 @dataclass(slots=True)
@@ -187,7 +338,7 @@ class RouteAgent:
 
     def on_register_ack(  # noqa: PLR0911 - one return for each kind of answer
         self, received: VerifiedMessage, message: m.RegisterAck, now: Moment
-    ) -> Sequence[NodeEvent] | None:
+    ) -> Sequence[Acknowledged] | None:
         """Take a registry's acknowledgment of a registration; None when it is for another agent."""
         if message.agent_id != self._agent_id:
             return None
@@ -218,9 +369,7 @@ class RouteAgent:
             self._send_queued("register", now)
         return () if is_same else [Acknowledged(skill_id, source, message.status, rest)]
 
-    def on_unregister_ack(
-        self, received: VerifiedMessage, message: m.UnregisterAck, now: Moment
-    ) -> Sequence[NodeEvent] | None:
+    def on_unregister_ack(self, received: VerifiedMessage, message: m.UnregisterAck, now: Moment) -> tuple[()] | None:
         """Take a registry's acknowledgment of a goodbye; None when it is for another agent."""
         if message.agent_id != self._agent_id:
             return None

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 from skillwire import limits
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.events import NodeEvent, SceneJoined, SceneMissing, VerifiedMessage
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
+from skillwire.protocols.skill_discovery.ingress import VerifiedMessage
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.scheduling import Outbox, Timer, TimerQueue
@@ -206,6 +206,21 @@ def _scenes_of(listed: ListedSkill | None) -> frozenset[str]:
     return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
 
 
+class SceneJoined(NamedTuple):
+    """This agent joined a scene; the answer has the group, and how its PRIMARY is reached."""
+
+    scene: str
+    answer: SceneAnswer
+    by: Peer
+
+
+class SceneMissing(NamedTuple):
+    """No agent provides a requested scene; ``is_certain`` is False when none answered at all."""
+
+    scene: str
+    is_certain: bool
+
+
 class _Request(NamedTuple):
     data: bytes
     ends: float
@@ -239,7 +254,7 @@ class Memberships:
 
     def on_answer(
         self, received: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
-    ) -> Sequence[NodeEvent] | None:
+    ) -> Sequence[SceneJoined] | None:
         """Take an answer that names a scene's group, the first of several; None when it was not requested."""
         # Our agents name the one instance of a scene. Others may name several: `auth-1` is one of `auth`, and
         # `auth-admin-1` is one of `auth-admin`.
@@ -254,7 +269,7 @@ class Memberships:
         self._requests[scene] = request._replace(ends=now.steady + self._settings.patience, is_joined=True)
         return [SceneJoined(scene, message.answer, received.source)]
 
-    def on_missing(self, _: VerifiedMessage, message: m.SceneNotFound, now: Moment) -> Sequence[NodeEvent] | None:
+    def on_missing(self, _: VerifiedMessage, message: m.SceneNotFound, now: Moment) -> tuple[()] | None:
         """Take the answer that one agent knows no provider; others may. None when it was not requested."""
         request = self._requests.get(message.scene)
         if request is None or message.agent_id != self._agent_id:
@@ -264,9 +279,9 @@ class Memberships:
             self._requests[message.scene] = request._replace(is_missing=True, ends=ends)
         return ()
 
-    def on_timer(self, now: Moment) -> list[NodeEvent]:
+    def on_timer(self, now: Moment) -> list[SceneMissing]:
         """Repeat requests, and end those whose time is over."""
-        events: list[NodeEvent] = []
+        events: list[SceneMissing] = []
         while (scene := self._schedule.pop(now.steady)) is not None:
             request = self._requests[scene]
             if now.steady >= request.ends:

@@ -20,11 +20,17 @@ from typing import Final, NamedTuple
 from skillwire import limits
 from skillwire.model.execution import Moment
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.events import Discovered, Found, VerifiedMessage
 from skillwire.protocols.skill_discovery.health import Key, ListedSkill
-from skillwire.protocols.skill_discovery.ingress import Challenges
+from skillwire.protocols.skill_discovery.ingress import Challenges, VerifiedMessage
 from skillwire.protocols.skill_discovery.limits import KeysByHost
-from skillwire.protocols.skill_discovery.messages import Discover, DiscoverResponse, Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.messages import (
+    Discover,
+    DiscoverResponse,
+    Endpoint,
+    HealthStatus,
+    SkillRecord,
+    SkillType,
+)
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.scheduling import Outbox, Timer, TimerQueue
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
@@ -39,6 +45,22 @@ PROOF_TAKES: Final = 0.25
 _LOOK: Final = 0.05
 #: Seconds in which an agent registers after a request; later the request was lost.
 _REQUEST_TAKES: Final = 0.15
+
+
+class Found(NamedTuple):
+    """One skill in the answers to a discovery."""
+
+    record: SkillRecord
+    source: Peer  # the responder's address
+    agent_id: str = ""  # the agent there, when it answered from the skill's own host, and proved its name
+    skill_type: str = ""  # the requested type, when it was one; answers name none
+
+
+class Discovered(NamedTuple):
+    """The collected answers to a discovery: each skill at each endpoint once."""
+
+    request: str
+    skills: tuple[Found, ...]
 
 
 class StopCondition(NamedTuple):

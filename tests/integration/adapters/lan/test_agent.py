@@ -22,10 +22,10 @@ from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
-from skillwire.protocols.skill_discovery.events import Acknowledged, Refused
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, SkillType
-from skillwire.protocols.skill_discovery.route_agent import Offer
+from skillwire.protocols.skill_discovery.node import Refused
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged, Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 

@@ -11,8 +11,8 @@ from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
 from skillwire.adapters.lan.agent import ASKING, EventRouter, LanAgent
 from skillwire.adapters.lan.link import Prober
-from skillwire.protocols.skill_discovery.events import PeerMismatch
 from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.ingress import PeerMismatch
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.route_agent import Offer

@@ -8,9 +8,9 @@ import pytest
 
 from skillwire.adapters.lan.queries import Queries, View
 from skillwire.model.lan import FoundVia
-from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillRecord, SkillType
 from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.search import Discovered, Found
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.testing.fake_network import VirtualClock
 from skillwire.wire.node import Peer

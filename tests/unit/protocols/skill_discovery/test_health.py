@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
-from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import (
     Health,
     Overdue,
@@ -16,6 +15,8 @@ from skillwire.protocols.skill_discovery.health import (
 )
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.scenes import SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.search import Discovered
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 S = HealthStatus

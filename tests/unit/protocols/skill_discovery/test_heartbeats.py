@@ -9,9 +9,9 @@ from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
-from skillwire.protocols.skill_discovery.heartbeats import KnownRegistries
 from skillwire.protocols.skill_discovery.limits import AmplificationLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
+from skillwire.protocols.skill_discovery.route_agent import KnownRegistries
 from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import EPOCH

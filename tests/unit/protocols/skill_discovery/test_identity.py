@@ -13,7 +13,6 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import (
     UNVERIFIED_SECONDS,
@@ -26,7 +25,9 @@ from skillwire.protocols.skill_discovery.identity import (
 from skillwire.protocols.skill_discovery.ingress import Challenges, challenge_text
 from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Profile
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged
 from skillwire.protocols.skill_discovery.scheduling import Outbox
+from skillwire.protocols.skill_discovery.search import Discovered
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain, RequestedNames

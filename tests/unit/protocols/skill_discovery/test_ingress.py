@@ -11,10 +11,12 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, PeerMismatch, Refused
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
+from skillwire.protocols.skill_discovery.ingress import PeerMismatch
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
+from skillwire.protocols.skill_discovery.node import Refused
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import CertificateAuthority, Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed

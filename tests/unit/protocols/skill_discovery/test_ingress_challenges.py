@@ -14,10 +14,11 @@ from skillwire import limits
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
-from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord
 from skillwire.protocols.skill_discovery.node import Role
+from skillwire.protocols.skill_discovery.scenes import SceneJoined
+from skillwire.protocols.skill_discovery.search import Discovered
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed

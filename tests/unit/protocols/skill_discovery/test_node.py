@@ -5,17 +5,12 @@ from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
-from skillwire.protocols.skill_discovery.events import (
-    Acknowledged,
-    Discovered,
-    Found,
-    SceneJoined,
-    SceneMissing,
-)
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
 from skillwire.protocols.skill_discovery.node import Role
-from skillwire.protocols.skill_discovery.search import not_yet_heard, one_provider
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged
+from skillwire.protocols.skill_discovery.scenes import SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.search import Discovered, Found, not_yet_heard, one_provider
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import EPOCH
 from skillwire.wire.node import Peer

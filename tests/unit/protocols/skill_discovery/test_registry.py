@@ -7,10 +7,11 @@ from tests.support.datagrams import registration
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.events import Discovered, SceneMissing
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.registry import Registry, Tombstones
+from skillwire.protocols.skill_discovery.scenes import SceneMissing
+from skillwire.protocols.skill_discovery.search import Discovered
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 AT = 1_707_868_800_000

@@ -6,10 +6,10 @@ from tests.support.certificates import NOW, serial
 from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
-from skillwire.protocols.skill_discovery.events import Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
+from skillwire.protocols.skill_discovery.node import Refused
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import RequestedNames, certificate_pem
 from skillwire.trust.ecdsa import EcdsaKey, new_key, self_signed

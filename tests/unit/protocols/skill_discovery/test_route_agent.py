@@ -12,11 +12,12 @@ from skillwire.errors import SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import encode
-from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Outcome, Profile, Reason
 from skillwire.protocols.skill_discovery.node import Role
-from skillwire.protocols.skill_discovery.route_agent import SendQueue
+from skillwire.protocols.skill_discovery.route_agent import Acknowledged, SendQueue
+from skillwire.protocols.skill_discovery.scenes import SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.search import Discovered
 from skillwire.protocols.skill_discovery.settings import read_discovery
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.ecdsa import new_key, self_signed

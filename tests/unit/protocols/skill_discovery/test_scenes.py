@@ -12,9 +12,8 @@ from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan, ReportingR
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.events import SceneJoined
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason
-from skillwire.protocols.skill_discovery.scenes import Groups
+from skillwire.protocols.skill_discovery.scenes import Groups, SceneJoined
 from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import VirtualClock

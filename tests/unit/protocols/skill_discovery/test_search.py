@@ -8,12 +8,13 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.codec import decode, encode_responses
-from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, SkillRecord
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.search import (
     PROOF_TAKES,
+    Discovered,
+    Found,
     HeardRecords,
     every_provider,
     one_provider,

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skillwire import limits
-from skillwire.bridges.marketplace.documents import (
+from skillwire.bridges.marketplace import (
     MARKETPLACE_PATH,
     ListedSkill,
     check_marketplace_name,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from skillwire.adapters.files.atomic import storage_errors, write_atomically
-from skillwire.bridges.marketplace.documents import (
+from skillwire.bridges.marketplace import (
     MARKETPLACE_PATH,
     ListedSkill,
     check_marketplace_name,
     encode_marketplace,
+    gather,
     is_untouched,
 )
-from skillwire.bridges.marketplace.gather import gather
 from skillwire.cli.options import CommandGroup, plural, publisher_option
 from skillwire.cli.output import Progress, bold, dim, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.adapters.files.static_site import BuildReport
-    from skillwire.bridges.marketplace.gather import GatheredSkills
+    from skillwire.bridges.marketplace import GatheredSkills
     from skillwire.cli.documents_run import ImportedSkill
     from skillwire.cli.output import Output
     from skillwire.model.skill import FileContent

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import Blob, Large, Running
 from skillwire.bridges.mcp.entries import limit_exceeded
+from skillwire.bridges.mcp.host import Blob, Large, Running
 from skillwire.errors import (
     DecodeError,
     PendingError,
@@ -91,7 +91,7 @@ def make_mcp_backend(parts: Components) -> McpBackend:
 
 
 class McpCaller:
-    """A :class:`~skillwire.bridges.mcp.caller.McpSkills`: what one caller may see and use of a revision.
+    """A :class:`~skillwire.bridges.mcp.host.McpSkills`: what one caller may see and use of a revision.
 
     Its executions belong to ``owner``; large values of the answer go to ``large``.
     """

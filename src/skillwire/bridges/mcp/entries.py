@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import McpSkills
+from skillwire.bridges.mcp.host import McpSkills
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, Skill, SkillFile

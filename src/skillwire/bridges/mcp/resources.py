@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from mcp.server.caching import CacheHint
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -35,8 +34,8 @@ from mcp_types import (
 )
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import Blob
 from skillwire.bridges.mcp.entries import INDEX_URI, TEMPLATE, find_target, index_of, limit_exceeded, uri_of
+from skillwire.bridges.mcp.host import Blob
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError
 from skillwire.folder.manifest import read_manifest
 from skillwire.model.catalog import seal, unseal
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
 
-    from skillwire.bridges.mcp.caller import McpSkills
+    from skillwire.bridges.mcp.host import McpSkills
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.protocols.skills_rpc.messages import RunResult
@@ -74,8 +73,8 @@ def _name_in(cursor: str) -> str:
     return name
 
 
-#: Of what is one caller's, and may be gone soon.
-_OWN: Final = CacheHint(0, "private")
+#: The cache hint of what is one caller's, and may be gone soon.
+_OWN: Final = {"ttlMs": 0, "cacheScope": "private"}
 #: Indexes that are kept, each of a catalog that is held with it: the public, and that of who asks beside.
 _KEPT: Final = 2
 _INDEX: Final = Resource(
@@ -90,17 +89,9 @@ _TEMPLATE: Final = ResourceTemplate(
 )
 
 
-class Hint(CacheHint):
-    """How long a client may cache an answer, and for whom."""
-
-    def wire(self) -> dict[str, int | str]:
-        """Return it as it is in a result. Spec: MCP Caching."""
-        return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
-
-
-def hint(caller: McpSkills) -> Hint:
-    """Return the cache hint for ``caller``: public content may also be in shared caches."""
-    return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_public else "private")
+def hint(caller: McpSkills) -> dict[str, Any]:
+    """Return the cache hint of a result for ``caller``: shared caches may keep public content. Spec: MCP Caching."""
+    return {"ttlMs": 1000 * limits.MCP_FRESH_SECONDS, "cacheScope": "public" if caller.is_public else "private"}
 
 
 #: Member of ``_meta`` of a ``SKILL.md``: the digest of the skill's artifact **[extension]**.
@@ -141,10 +132,7 @@ class Resources:
             skill = skills[name]
             if limit_exceeded(skill) is None:
                 listed.append(resource_of(skill, next(file for file in skill.files if file.path == SKILL_MD)))
-        fresh = hint(caller)
-        return ListResourcesResult(
-            resources=listed, next_cursor=following, ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope
-        )
+        return ListResourcesResult(resources=listed, next_cursor=following, **hint(caller))
 
     async def list_templates(
         self,
@@ -152,10 +140,8 @@ class Resources:
         params: PaginatedRequestParams | None,  # noqa: ARG002  # there is one page
     ) -> ListResourceTemplatesResult:
         """Answer ``resources/templates/list``."""
-        fresh = hint(await self._caller_of(context))
-        return ListResourceTemplatesResult(
-            resource_templates=[_TEMPLATE, BLOB_TEMPLATE], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope
-        )
+        caller = await self._caller_of(context)
+        return ListResourceTemplatesResult(resource_templates=[_TEMPLATE, BLOB_TEMPLATE], **hint(caller))
 
     async def read(self, context: ServerRequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Answer ``resources/read``.
@@ -165,8 +151,7 @@ class Resources:
         caller = await self._caller_of(context)
         try:
             contents = await self._read(params, caller)
-            fresh = _OWN if is_blob_uri(params.uri) else hint(caller)
-            return ReadResourceResult(contents=[contents], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)
+            return ReadResourceResult(contents=[contents], **(_OWN if is_blob_uri(params.uri) else hint(caller)))
         except SkillwireError as error:
             data = {
                 "code": error.code,

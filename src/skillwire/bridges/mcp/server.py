@@ -30,9 +30,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
-from skillwire.bridges.mcp.caller import McpSkills
 from skillwire.bridges.mcp.entries import Entries, Target, find_target, limit_exceeded, uri_of
-from skillwire.bridges.mcp.messages import INVALID_REQUEST, answers_in, encode_error, read_messages
+from skillwire.bridges.mcp.host import INVALID_REQUEST, McpSkills, answers_in, encode_error, read_messages
 from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
 from skillwire.bridges.mcp.tools import Tools
 from skillwire.errors import ValidationError
@@ -71,7 +70,7 @@ class SkillMethods:
         names, cursor = page_after(tuple(skills), params.cursor)
         listed = [skill for name in names if limit_exceeded(skill := skills[name]) is None]
         result = {"resultType": "complete", "skills": [await self._entries.of(skill, caller) for skill in listed]}
-        return {**result, **hint(caller).wire(), **({"nextCursor": cursor} if cursor else {})}
+        return {**result, **hint(caller), **({"nextCursor": cursor} if cursor else {})}
 
     async def get_skill(self, context: ServerRequestContext, params: GetSkillParams) -> dict[str, Any]:
         """Answer ``skills/get``."""
@@ -81,7 +80,7 @@ class SkillMethods:
             raise _refused(f"no skill is served at {params.uri[:200]}", params.uri)
         if (reason := limit_exceeded(target.skill)) is not None:
             raise _refused(reason, params.uri)
-        return {"resultType": "complete", "skill": await self._entries.of(target.skill, caller), **hint(caller).wire()}
+        return {"resultType": "complete", "skill": await self._entries.of(target.skill, caller), **hint(caller)}
 
     async def read_directory(self, context: ServerRequestContext, params: ReadDirectoryParams) -> dict[str, Any]:
         """Answer ``resources/directory/read``; a skill has so few files that a folder is always one page."""

@@ -34,8 +34,8 @@ from mcp_types import (
 from msgspec import Meta, Struct
 
 from skillwire import limits
-from skillwire.bridges.mcp.caller import McpSkills, Running
 from skillwire.bridges.mcp.entries import frontmatter_of, skill_md_of, uri_of
+from skillwire.bridges.mcp.host import McpSkills, Running
 from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, in_seconds
 from skillwire.model.digest import Digest
@@ -368,9 +368,7 @@ class Tools:
     ) -> ListToolsResult:
         """Answer ``tools/list``: ours, and the pinned skills that the caller may use."""
         caller = await self._caller_of(context)
-        fresh = hint(caller)
-        tools = [*self._own, *await self._pinned.tools(caller)]
-        return ListToolsResult(tools=tools, ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)
+        return ListToolsResult(tools=[*self._own, *await self._pinned.tools(caller)], **hint(caller))
 
     async def call(self, context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
         """Answer ``tools/call``. Raises MCPError (-32602) for an unknown tool."""

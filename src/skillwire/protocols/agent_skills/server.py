@@ -51,8 +51,8 @@ from skillwire.protocols.agent_skills.messages import (
     IndexEntry,
     VersionEntry,
     VersionList,
+    media_type,
 )
-from skillwire.protocols.agent_skills.messages import media_type as media_type_of
 
 #: Prefix of the URLs of an index that is encoded once for several places.
 UNPLACED: Final = "\0"
@@ -72,18 +72,13 @@ def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     return INDEX_HEAD + encode_entries(entries) + INDEX_END
 
 
-def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
-    """Return a 0.1.0 index: names, descriptions and files, nothing else."""
-    return OLD_INDEX_HEAD + encode_old_entries(entries) + INDEX_END
-
-
 def encode_entries(entries: Iterable[IndexEntry]) -> bytes:
     """Return the entries of a 0.2.0 index, between its :data:`INDEX_HEAD` and its :data:`INDEX_END`."""
     return _encode(map(_entry_object, entries))
 
 
 def encode_old_entries(entries: Iterable[IndexEntry]) -> bytes:
-    """Return the entries of a 0.1.0 index."""
+    """Return the entries of a 0.1.0 index: names, descriptions and files, nothing else."""
     return _encode(
         {"name": entry.name, "description": entry.description, "files": [file.path for file in entry.files]}
         for entry in entries
@@ -208,7 +203,8 @@ class IndexResponse:
         """Return the index's bytes."""
         listed = (summarize(self.skills, name) for name in self.names)
         if self.old:
-            return encode_old_index(_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
+            entries = (_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
+            return OLD_INDEX_HEAD + encode_old_entries(entries) + INDEX_END
         return encode_index(_entry(skill, self.artifacts) for skill in listed)
 
 
@@ -422,7 +418,7 @@ class Site:
     def _file(self, name: str, path: str) -> BlobResponse | None:
         skill = self._skills.get(name)
         file = skill.find_file(path) if skill else None
-        return BlobResponse(media_type_of(path), CachePolicy.BRIEF, file.digest, file.size) if file else None
+        return BlobResponse(media_type(path), CachePolicy.BRIEF, file.digest, file.size) if file else None
 
 
 def artifacts_url(path: str, base_url: str) -> str:
@@ -484,12 +480,11 @@ def _entry(skill: SkillSummary, artifacts: str) -> IndexEntry:
 def version_entry(skill: Skill, artifacts: str) -> VersionEntry:
     """Return a version as its package lists it; ``artifacts`` is the prefix of ``sha256/`` in its URL."""
     artifact = skill.artifact
-    url = f"{artifacts}sha256/{artifact_name(skill)}"
     return VersionEntry(
         version=skill.version,
         description=skill.description,
         artifact_type=artifact.artifact_type,
-        url=url,
+        url=f"{artifacts}sha256/{artifact_name(skill)}",
         digest=artifact.digest,
         size=artifact.size,
         capabilities=skill.capabilities,

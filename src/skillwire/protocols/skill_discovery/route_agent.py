@@ -12,7 +12,7 @@ into a registration and into no answer would be listed and never found, so it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 

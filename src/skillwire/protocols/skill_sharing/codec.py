@@ -100,27 +100,6 @@ _TAKEN_FIELDS: Final = frozenset(
 )
 
 
-def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: AddressPolicy | None = None) -> None:
-    """Check a descriptor that fits the schema.
-
-    Raises ValidationError (``DESCRIPTOR``) with every violation in ``details``.
-
-    Args:
-        descriptor: to check.
-        source: its URL or file, for errors.
-        addresses: where its URLs may lead; by default the policy that names no origin.
-    """
-    violations = list(find_violations(descriptor, (addresses or AddressPolicy()).check_url))
-    if violations:
-        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        raise ValidationError(
-            "DESCRIPTOR",
-            f"{first.path} {first.message}{more}",
-            place=SourceLocation(f"{source}#{first.path}"),
-            details={"errors": [violation._asdict() for violation in violations]},
-        )
-
-
 def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None]) -> Iterator[Violation]:
     """Yield every rule that a descriptor breaks; ``check_url`` raises for a URL that leads where it must not."""
     if not is_sharing_id(descriptor.id.lower()):
@@ -259,7 +238,8 @@ def decode_descriptor(
     """Return the descriptor in ``data``, fully checked; ``expected_id`` is that of the index.
 
     ``addresses`` allow hosts of its URLs; by default that of ``url`` also. Raises DecodeError, ValidationError
-    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``, ``DIGEST_FORM``).
+    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR`` with every violation in ``details``, ``ID_DIFFERS``,
+    ``DIGEST_FORM``).
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)
@@ -268,7 +248,15 @@ def decode_descriptor(
             document = {**rest, "endpoint": {**endpoint, "retry": {**_RETRY, **retry}}}
     base = parse_url(url)
     descriptor = _reached(parse(document, source=url), base)
-    check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(base))
+    violations = list(find_violations(descriptor, (addresses or AddressPolicy().naming(base)).check_url))
+    if violations:
+        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise ValidationError(
+            "DESCRIPTOR",
+            f"{first.path} {first.message}{more}",
+            place=SourceLocation(f"{url}#{first.path}"),
+            details={"errors": [violation._asdict() for violation in violations]},
+        )
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index has {expected_id!r}, the descriptor {descriptor.id!r}"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{url}#/id"))

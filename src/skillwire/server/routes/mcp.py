@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from skillwire import limits
 from skillwire.bridges.mcp import has_sdk, require_sdk
-from skillwire.bridges.mcp.messages import INVALID_REQUEST, answer_in, encode_error
+from skillwire.bridges.mcp.host import INVALID_REQUEST, answer_in, encode_error
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.server.components import Protocol

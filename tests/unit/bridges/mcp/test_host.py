@@ -6,7 +6,7 @@ import pytest
 from tests.support.mcp_host import text_of
 
 from skillwire import limits
-from skillwire.bridges.mcp.messages import answer_in, answers_in, read_messages
+from skillwire.bridges.mcp.host import answer_in, answers_in, read_messages
 from skillwire.bridges.mcp.tools import give_once, success
 from skillwire.errors import ValidationError
 

@@ -1,1 +1,0 @@
-"""Marketplaces of Claude: ``marketplace.json``, read and written."""

@@ -13,8 +13,7 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.executions.callable_skill import queue_position
 from skillwire.executions.states import STATES
 from skillwire.model.execution import Event, Execution, ExecutionQuery, ExecutionStatus, Priority

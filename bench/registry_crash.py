@@ -26,8 +26,7 @@ from crash import Process, Reporter
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import ConflictError
 from skillwire.folder.publish import packed_files, prepare_files
 from skillwire.model.digest import Digest

@@ -5,8 +5,7 @@ from tests.support.executions import MemoryOffice, Office, PostgresOffice
 from tests.support.opened import Blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 
 
 @pytest.fixture(params=[MemoryOffice, Office, PostgresOffice], ids=["memory", "sqlite", "postgres"])

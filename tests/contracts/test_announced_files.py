@@ -6,8 +6,7 @@ from tests.support.opened import Blocking
 from skillwire import limits
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.uploads import SqlAnnouncedFiles
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.model.digest import Digest
 from skillwire.model.package import AnnouncedFile
 

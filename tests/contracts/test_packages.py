@@ -11,8 +11,7 @@ from tests.support.opened import Blocking
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import StorageError, TrustError
 from skillwire.model.access import Access
 from skillwire.model.catalog import unpack_skill

@@ -11,8 +11,7 @@ from tests.support.opened import Blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.blobs import PIECE_BYTES, Pieces, SqlRunBlobs, hold_blobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import BlobHold, RunSettings, check_kind, digest_of, is_blob_id

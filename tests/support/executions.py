@@ -12,8 +12,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.blobs import FileOutputs, RowOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.executions.callable_skill import queue_position
 from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, Priority, Quota
 

@@ -14,8 +14,7 @@ from typing import Any
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import StorageError
 from skillwire.model.execution import Accepted, Claim, Event, Execution, Moment, NewExecution, Quota
 

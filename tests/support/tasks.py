@@ -10,8 +10,7 @@ from tests.support.opened import BlockingLedger, open_ledger
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.blobs import FileOutputs
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 
 ANSWER = {
     "type": "object",

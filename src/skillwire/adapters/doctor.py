@@ -11,7 +11,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
-from skillwire.adapters.checks.diagnosis import Diagnosis, Environment, Section, Severity, from_error
+from skillwire.adapters.checks import Diagnosis, Environment, Section, Severity, from_error
 from skillwire.adapters.checks.network import (
     check_authorities,
     check_dht,

@@ -27,8 +27,7 @@ from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.servers import SqlLeases, SqlServers
 from skillwire.adapters.sql.tokens import SqlDeviceLogins, SqlGrants, SqlTokens
 from skillwire.adapters.sql.uploads import SqlAnnouncedFiles, SqlUploads
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
+from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, AsyncDatabase, Database
 from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.executions.grants import Grants, needs_grant
 from skillwire.registry.tokens import Tokens

@@ -28,7 +28,7 @@ from skillwire.trust.guarded_toml import load_toml, toml_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from skillwire.adapters.checks.diagnosis import Diagnosis
+    from skillwire.adapters.checks import Diagnosis
     from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, DoctorCheck, ServeSetting
 
 

@@ -19,8 +19,7 @@ from tests.support.opened import Blocking, open_database
 from tests.support.postgres import new_database
 from tests.support.raw_server import RawServer, answer, index_of
 
-from skillwire.adapters.checks import network, system
-from skillwire.adapters.checks.diagnosis import Diagnosis, judge_secret_file
+from skillwire.adapters.checks import Diagnosis, judge_secret_file, network, system
 from skillwire.adapters.checks.network import judge_skew
 from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.adapters.doctor import CHECKS, Check, examine, read_environment

@@ -4,8 +4,7 @@ import pytest
 from tests.support.opened import Blocking
 
 from skillwire.adapters.sql.tokens import SqlGrants
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.executions.grants import Grants, needs_grant
 from skillwire.model.digest import Digest

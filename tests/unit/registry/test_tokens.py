@@ -6,8 +6,7 @@ import pytest
 from tests.support.opened import Blocking
 
 from skillwire.adapters.sql.tokens import SqlTokens
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.registry.tokens import Tokens
 

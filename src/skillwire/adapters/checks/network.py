@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.checks.diagnosis import Diagnosis, Environment, from_error, url_of
+from skillwire.adapters.checks import Diagnosis, Environment, from_error, url_of
 from skillwire.adapters.dht.agent import find_answering
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.adapters.files.blobs import FileBlobs
@@ -26,10 +26,8 @@ from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import revocation_urls, revoked_part
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.adapters.git import upload_pack
-from skillwire.adapters.http.connection import known_addresses, resolve_host
-from skillwire.adapters.http.proxies import find_proxy
+from skillwire.adapters.http.connection import client_context, find_proxy, known_addresses, resolve_host
 from skillwire.adapters.http.sync import SyncDriver, run_parallel
-from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, in_seconds
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import Url, parse_url

@@ -13,7 +13,7 @@ import time
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.checks.diagnosis import Diagnosis, Environment, from_error, judge_secret_file
+from skillwire.adapters.checks import Diagnosis, Environment, from_error, judge_secret_file
 from skillwire.adapters.files.atomic import cache_directory, config_directory, read_failing, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import (

@@ -23,8 +23,12 @@ from skillwire.adapters.http.connection import (
     RECEIVE_BYTES,
     USER_AGENT,
     ConnectionPool,
+    Proxy,
     Resolver,
+    check_peer,
+    client_context,
     connect_error,
+    find_proxy,
     is_quiet,
     known_addresses,
     look_up,
@@ -36,8 +40,6 @@ from skillwire.adapters.http.connection import (
     timeout_error,
     tunnel_reader,
 )
-from skillwire.adapters.http.proxies import Proxy, check_peer, find_proxy
-from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import Url, parse_url
 from skillwire.trust.address import AddressPolicy

@@ -6,7 +6,7 @@ HTTP; this module resolves, connects, keeps connections and watches the clock.
 
 The policy checks the URL, a kept connection before its reuse, and each address right before a connection. A ``GET`` is
 sent once more if a server closes a kept connection before it answers; :mod:`skillwire.wire.fetch` does all other
-retries. Drivers add no cookie, and no credential but that of a proxy (:mod:`skillwire.adapters.http.proxies`).
+retries. Drivers add no cookie, and no credential but that of a proxy (:mod:`skillwire.adapters.http.connection`).
 
 A new thread starts only when no call has ended for some milliseconds: calls to a distant server overlap, and calls to
 a near one run one after another, which is faster under one interpreter lock.
@@ -26,7 +26,11 @@ from skillwire.adapters.http.connection import (
     Connection,
     ConnectionPool,
     Deadline,
+    Proxy,
     Resolver,
+    check_peer,
+    client_context,
+    find_proxy,
     known_addresses,
     look_up,
     may_repeat,
@@ -35,7 +39,6 @@ from skillwire.adapters.http.connection import (
     open_connection,
     resolve_host,
 )
-from skillwire.adapters.http.proxies import Proxy, check_peer, find_proxy
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import Url, parse_url
 from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive
@@ -257,8 +260,6 @@ class SyncDriver:
         raise failure or no_address_error(peer)
 
     def _tls(self) -> ssl.SSLContext:
-        from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl
-
         with self._context_lock:
             if self._context is None:
                 self._context = client_context()

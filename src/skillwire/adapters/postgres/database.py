@@ -134,7 +134,6 @@ class PostgresDatabase:
         self._name = secrets.token_hex(8)
 
     async def read(self, call: Callable[[Connection], Awaitable[T]]) -> T:
-        """Return what ``call`` returns; its queries see one moment. It may be called twice."""
         loop = await self._opened()
         while True:
             async with loop.pool.connection() as connection:
@@ -147,10 +146,6 @@ class PostgresDatabase:
                     await reading.end()
 
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:
-        """Return the result of ``call`` once it is committed; cancelling the caller undoes nothing.
-
-        It may be called several times: what an earlier call wrote is undone then.
-        """
         loop = await self._opened()
         write = _Write(call, asyncio.get_running_loop().create_future())
         if not turn:
@@ -164,7 +159,6 @@ class PostgresDatabase:
         return result
 
     async def exists(self) -> bool:
-        """Whether it has a schema."""
         async with self._loop().pool.connection() as connection:
             return bool(await connection.fetchval("SELECT to_regclass('migrations') IS NOT NULL"))
 
@@ -210,7 +204,6 @@ class PostgresDatabase:
         return 0
 
     async def check(self) -> None:
-        """Try to write if the last attempt failed. Raises StorageError (``DATABASE``)."""
         if self._has_failed:
             self._has_failed = False
             await self.write(lambda connection: connection.run("UPDATE migrations SET checksum = checksum"))
@@ -225,7 +218,6 @@ class PostgresDatabase:
         return ""
 
     def statistics(self) -> Mapping[str, float]:
-        """Return the totals of the connections."""
         counters = asdict(self.counters)
         return {"wait_seconds": counters.pop("waited"), **counters}
 

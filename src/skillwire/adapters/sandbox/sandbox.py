@@ -1,7 +1,7 @@
 """The sandbox in which the code of a skill runs; ``docs/topics/sandbox.md`` describes what is inside.
 
-:class:`Sandbox` puts a job together: mounts and namespaces (:mod:`~skillwire.adapters.sandbox.bubblewrap`), system
-calls (:mod:`~skillwire.adapters.sandbox.seccomp`) and limits (:mod:`~skillwire.adapters.sandbox.resources`), and
+:class:`Sandbox` puts a job together: mounts, namespaces and system calls
+(:mod:`~skillwire.adapters.sandbox.bubblewrap`) and limits (:mod:`~skillwire.adapters.sandbox.resources`), and
 :mod:`~skillwire.adapters.sandbox.process` runs it. A skill's code never runs without it: where it does not work,
 :meth:`Sandbox.check` reports why and how to fix it.
 """
@@ -31,6 +31,7 @@ from skillwire.adapters.sandbox.bubblewrap import (
     Mount,
     Program,
     Written,
+    filter_program,
     find_authorities,
     find_interpreter,
     find_program,
@@ -41,7 +42,6 @@ from skillwire.adapters.sandbox.bubblewrap import (
 )
 from skillwire.adapters.sandbox.process import Ending, Launch, Process
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.seccomp import program as filter_program
 
 _UIDS: Final = range(1_900_000_000, 1_900_000_000 + 2**24)  # systemd and others give out none of these
 _FEW_UIDS: Final = range(60_000, 61_000)  # where a container has no more than 65,536

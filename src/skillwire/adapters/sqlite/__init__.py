@@ -1,1 +1,1 @@
-"""What SQLite fills: the search index."""
+"""What SQLite fills: the database of one machine, and the search index."""

@@ -16,8 +16,7 @@ from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sql.blobs import SqlRunBlobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import DecodeError, TrustError
 from skillwire.executions.callable_skill import code_skill
 from skillwire.model.digest import Digest

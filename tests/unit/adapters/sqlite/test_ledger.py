@@ -10,7 +10,7 @@ from tests.support.executions import NO_QUOTA, claim_of, fill, ids, make_executi
 from skillwire import limits
 from skillwire.adapters.sql import ledger_rows
 from skillwire.adapters.sql.ledger import SqlLedger
-from skillwire.adapters.sqlite.async_database import SqliteConnection, finish
+from skillwire.adapters.sqlite.database import SqliteConnection, finish
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, IdempotencyKey
 
 DAY = 86_400.0

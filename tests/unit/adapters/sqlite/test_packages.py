@@ -7,8 +7,7 @@ from tests.support.catalogs import make_skill
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
-from skillwire.adapters.sqlite.async_database import AsyncDatabase, SqliteConnection, finish
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database, SqliteConnection, finish
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import Change, PackageName, PackageVersion

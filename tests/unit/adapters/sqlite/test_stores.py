@@ -4,8 +4,7 @@ from tests.contracts.test_stores import ASKED, GRANT
 from tests.support.opened import Blocking, open_database, open_grants, open_ledger, open_tokens
 
 from skillwire.adapters.sql.tokens import SqlGrants
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.model.skill import Permissions
 
 

@@ -10,8 +10,7 @@ from tests.support.publishing import Asgi, write_skill
 from skillwire import limits
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sql.tokens import SqlTokens
-from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.access import Principal
 from skillwire.protocols.skill_sharing.signing import sign

@@ -6,7 +6,7 @@ import pytest
 import trustme
 from tests.support.raw_server import RawServer, answer, opening_tunnels, serving
 
-from skillwire.adapters.http.proxies import find_proxy
+from skillwire.adapters.http.connection import find_proxy
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.trust.address import AddressPolicy

@@ -69,7 +69,16 @@ from skillwire.errors import (
 )
 from skillwire.executions.callable_skill import is_code
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attachments, Attempt, Failure, Outcome, OutputBlob, blob_not_found, check_kind
+from skillwire.model.execution import (
+    Attachments,
+    Attempt,
+    Failure,
+    Outcome,
+    OutputBlob,
+    Reason,
+    blob_not_found,
+    check_kind,
+)
 from skillwire.model.skill import Action, Skill, SkillFile
 from skillwire.ports import BlobStore, RunBlobs
 from skillwire.trust.address import AddressPolicy
@@ -112,11 +121,14 @@ class UnpackedSkills:
         size = sum(file.size for file in skill.files)
         path = self._folder / f"{skill.artifact.digest.hex}-{size}"
         with storage_errors(path):
-            while (locked := _lock(path)) is None:
+            while True:
+                with suppress(FileNotFoundError):
+                    descriptor = open_locked(path, os.O_RDONLY | os.O_DIRECTORY, operation=fcntl.LOCK_SH)
+                    if descriptor is not None:  # else it was removed meanwhile
+                        os.utime(descriptor)
+                        return LockedFolder(path, descriptor)
                 self._make(path, skill)
                 self._evict(keep=path)
-            os.utime(locked.descriptor)
-            return locked
 
     def _make(self, path: Path, skill: Skill) -> None:
         make_folder(self._folder, mode=0o700)
@@ -191,15 +203,6 @@ class LockedFolder:
     def close(self) -> None:
         """Unlock it."""
         os.close(self.descriptor)
-
-
-def _lock(path: Path) -> LockedFolder | None:
-    """Lock the folder against removal; None when it is not there."""
-    try:
-        descriptor = open_locked(path, os.O_RDONLY | os.O_DIRECTORY, operation=fcntl.LOCK_SH)
-    except FileNotFoundError:
-        return None
-    return None if descriptor is None else LockedFolder(path, descriptor)
 
 
 def read_output_rows(listed: object, size: int, bounds: ResourceLimits) -> list[tuple[str, int]]:
@@ -311,10 +314,9 @@ def outcome_of(ending: Ending, report: Mapping[str, Any] | None, bounds: Resourc
     if report is None and code == _SIGNALLED + _SIGXCPU:
         return _limited("cpu_seconds", bounds, called)
     if report is None:
-        is_signal = code > _SIGNALLED
-        message = f"{called} ended with exit code {code} before its function returned"
-        message = f"{called} was ended by signal {code - _SIGNALLED}" if is_signal else message
-        details = {"signal": code - _SIGNALLED} if is_signal else {"exit_code": code}
+        message, details = f"{called} ended with exit code {code} before its function returned", {"exit_code": code}
+        if code > _SIGNALLED:
+            message, details = f"{called} was ended by signal {code - _SIGNALLED}", {"signal": code - _SIGNALLED}
         return Outcome(failure=Failure("exit", message, is_passing=True, details=details))
     if "output" in report:
         return Outcome(output=report["output"])
@@ -366,17 +368,16 @@ def _raised(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> 
 
 
 def _limited(limit: Limit, bounds: ResourceLimits, called: str) -> Outcome:
+    reason: Reason = "limit"
+    code, message = "EXECUTION_FAILED", f"{called} used more than {bounds.say(limit)}"
     if limit == "seconds":
+        reason, code = "deadline", "INVOCATION_TIMEOUT"
         message = f"{called} did not end within {in_seconds(bounds.seconds)}"
-        return Outcome(failure=Failure("deadline", message, code="INVOCATION_TIMEOUT", details={"limit": limit}))
-    if limit == "output_bytes":
-        message = f"the function returned more than {bounds.say(limit)}"
-        return Outcome(failure=Failure("output", message, details={"limit": limit}))
-    if limit == "address_bytes":  # what it asked for at last is not known
+    elif limit == "output_bytes":
+        reason, message = "output", f"the function returned more than {bounds.say(limit)}"
+    elif limit == "address_bytes":  # what it asked for at last is not known
         message = f"{called} got no more memory: one process has at most {bounds.say(limit)}"
-        return Outcome(failure=Failure("limit", message, details={"limit": limit}))
-    message = f"{called} used more than {bounds.say(limit)}"
-    return Outcome(failure=Failure("limit", message, details={"limit": limit}))
+    return Outcome(failure=Failure(reason, message, code, {"limit": limit}))
 
 
 class PythonExecutor:

@@ -21,30 +21,25 @@ from typing import Any, Final, Self, TypeVar, cast
 from skillwire import limits
 from skillwire.adapters.http.connection import (
     RECEIVE_BYTES,
-    USER_AGENT,
-    ConnectionPool,
+    HttpDriver,
     Proxy,
-    Resolver,
     check_peer,
     client_context,
     connect_error,
-    find_proxy,
     is_quiet,
     known_addresses,
     look_up,
     may_repeat,
     more_serious,
     no_address_error,
-    resolve_host,
     socket_address,
     timeout_error,
     tunnel_reader,
 )
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.url import Url, parse_url
-from skillwire.trust.address import AddressPolicy
+from skillwire.model.url import Url
 from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive_async
-from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
+from skillwire.wire.http1 import ResponseReader, decode_content
 
 
 class Stream(asyncio.Protocol):
@@ -159,29 +154,13 @@ async def open_stream(
 
 T = TypeVar("T")
 
-#: What responses may be compressed with; brotli comes with a server's packages.
-_CODINGS: Final = ("gzip", "br") if find_spec("brotli") else ("gzip",)
 _DECODE_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
 
 
-class AsyncDriver:
-    """Runs flows, one or several at a time, in one event loop; its attributes are those of the synchronous driver."""
+class AsyncDriver(HttpDriver[Stream]):
+    """Runs flows, one or several at a time, in one event loop."""
 
-    def __init__(
-        self,
-        policy: AddressPolicy,
-        *,
-        user_agent: str = USER_AGENT,
-        resolve: Resolver = resolve_host,
-        proxy_for: Callable[[Url], Proxy | None] = find_proxy,
-    ) -> None:
-        self.policy = policy
-        self.on_traffic: Callable[[str, int], object] = lambda *_: None
-        self._defaults = {"user-agent": user_agent, "accept-encoding": ", ".join(_CODINGS)}
-        self._resolve = resolve
-        self._proxy_for = proxy_for
-        self._kept: ConnectionPool[Stream] = ConnectionPool()
-        self._context: ssl.SSLContext | None = None
+    _codings = ("gzip", "br") if find_spec("brotli") else ("gzip",)  # brotli comes with a server's packages
 
     async def __aenter__(self) -> Self:
         return self
@@ -249,12 +228,7 @@ class AsyncDriver:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Make one request and return its answer, content-decoded."""
-        url = parse_url(request.url)
-        self.policy.check_url(url)
-        self.on_traffic(url.authority, 0)
-        proxy = self._proxy_for(url)
-        headers = proxy.headers if proxy is not None and url.scheme == "http" else None
-        message = encode_request(request, url, self._defaults, headers)
+        url, proxy, message = self._prepare(request)
         try:
             async with asyncio.timeout(request.timeout):
                 kept, reader = self._kept.take(self.policy, url, proxy), ResponseReader(request)
@@ -270,8 +244,8 @@ class AsyncDriver:
         if proxy is not None:
             proxy.check(response, url, is_tunnel=False)
         if len(response.body) > _DECODE_APART_BYTES and "content-encoding" in response.headers:
-            return await asyncio.to_thread(decode_content, response, request.max_bytes, codings=_CODINGS)
-        return decode_content(response, request.max_bytes, codings=_CODINGS)
+            return await asyncio.to_thread(decode_content, response, request.max_bytes, codings=self._codings)
+        return decode_content(response, request.max_bytes, codings=self._codings)
 
     async def _converse(self, stream: Stream, url: Url, message: bytes, reader: ResponseReader) -> HttpResponse:
         try:

@@ -46,7 +46,7 @@ from skillwire.model.url import Origin, Url, is_ipv4, parse_url
 from skillwire.trust.address import AddressPolicy, AddressScope, classify, is_localhost, read_address, read_network
 from skillwire.version import VERSION
 from skillwire.wire.exchange import HttpRequest, HttpResponse
-from skillwire.wire.http1 import ResponseReader
+from skillwire.wire.http1 import ResponseReader, encode_request
 
 if TYPE_CHECKING:
     import ssl
@@ -266,6 +266,41 @@ class ConnectionPool(Generic[C]):
             idle, self._idle = self._idle, []
         for _, connection in idle:
             connection.close()
+
+
+class HttpDriver(Generic[C]):
+    """What both drivers are made of."""
+
+    #: What responses may be compressed with.
+    _codings: Sequence[str] = ("gzip",)
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        *,
+        user_agent: str = USER_AGENT,
+        resolve: Resolver = resolve_host,
+        proxy_for: Callable[[Url], Proxy | None] = find_proxy,
+    ) -> None:
+        #: Where connections may lead; may be replaced at any time.
+        self.policy = policy
+        #: Called with a host and 0 for each request, and with the size of each received piece.
+        self.on_traffic: Callable[[str, int], object] = lambda *_: None
+        self._defaults = {"user-agent": user_agent, "accept-encoding": ", ".join(self._codings)}
+        self._resolve = resolve
+        self._proxy_for = proxy_for
+        self._kept: ConnectionPool[C] = ConnectionPool()
+        self._context_lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+
+    def _prepare(self, request: HttpRequest) -> tuple[Url, Proxy | None, bytes]:
+        """Return the URL of a request that the policy allows, its proxy, and the message to send."""
+        url = parse_url(request.url)
+        self.policy.check_url(url)
+        self.on_traffic(url.authority, 0)
+        proxy = self._proxy_for(url)
+        headers = proxy.headers if proxy is not None and url.scheme == "http" else None
+        return url, proxy, encode_request(request, url, self._defaults, headers)
 
 
 RECEIVE_BYTES: Final = 64 * 1024  # a larger buffer costs more to allocate than it saves in calls

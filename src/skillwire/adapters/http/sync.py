@@ -22,33 +22,27 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import (
-    USER_AGENT,
     Connection,
-    ConnectionPool,
     Deadline,
+    HttpDriver,
     Proxy,
-    Resolver,
     check_peer,
     client_context,
-    find_proxy,
     known_addresses,
     look_up,
     may_repeat,
     more_serious,
     no_address_error,
     open_connection,
-    resolve_host,
 )
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.url import Url, parse_url
+from skillwire.model.url import Url
 from skillwire.wire.exchange import All, Flow, HttpRequest, HttpResponse, Step, Work, drive
-from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
+from skillwire.wire.http1 import ResponseReader, decode_content
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from skillwire.trust.address import AddressPolicy
 
 
 T = TypeVar("T")
@@ -123,27 +117,8 @@ def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:
         return None
 
 
-class SyncDriver:
+class SyncDriver(HttpDriver[Connection]):
     """Runs flows, one or several at a time; its methods may be called from any thread."""
-
-    def __init__(
-        self,
-        policy: AddressPolicy,
-        *,
-        user_agent: str = USER_AGENT,
-        resolve: Resolver = resolve_host,
-        proxy_for: Callable[[Url], Proxy | None] = find_proxy,
-    ) -> None:
-        #: Where connections may lead; may be replaced at any time.
-        self.policy = policy
-        #: Called with a host and 0 for each request, and with the size of each received piece.
-        self.on_traffic: Callable[[str, int], object] = lambda *_: None
-        self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
-        self._resolve = resolve
-        self._proxy_for = proxy_for
-        self._kept: ConnectionPool[Connection] = ConnectionPool()
-        self._context_lock = threading.Lock()
-        self._context: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -194,12 +169,7 @@ class SyncDriver:
 
     def send(self, request: HttpRequest) -> HttpResponse:
         """Make one request and return its answer, content-decoded."""
-        url = parse_url(request.url)
-        self.policy.check_url(url)
-        self.on_traffic(url.authority, 0)
-        proxy = self._proxy_for(url)
-        headers = proxy.headers if proxy is not None and url.scheme == "http" else None
-        message = encode_request(request, url, self._defaults, headers)
+        url, proxy, message = self._prepare(request)
         deadline = Deadline(request)
         kept, reader = self._kept.take(self.policy, url, proxy), ResponseReader(request)
         try:

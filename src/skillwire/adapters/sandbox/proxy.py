@@ -15,9 +15,9 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self
 
 from skillwire import limits
 from skillwire.adapters.http.connection import Resolver, resolve_host
@@ -46,8 +46,6 @@ def read_patterns(texts: Iterable[str]) -> tuple[Pattern, ...]:
         found.append(Pattern(url.host, url.port, "://*." in text))
     return tuple(found)
 
-
-T = TypeVar("T")
 
 _REQUEST: Final = re.compile(rb"CONNECT ([A-Za-z0-9.-]{1,253}):([1-9][0-9]{0,4}) HTTP/1\.[01]\r\n")
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t!-~\x80-\xff]*\r\n)*\r\n")
@@ -185,49 +183,32 @@ class AllowListProxy:
         far_reader: asyncio.StreamReader,
         far_writer: asyncio.StreamWriter,
     ) -> None:
-        clock = _Idle()
         try:
             writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-            async with asyncio.TaskGroup() as ways:
-                ways.create_task(self._carry(reader, far_writer, clock))
-                ways.create_task(self._carry(far_reader, writer, clock))
+            async with asyncio.timeout(limits.SANDBOX_PROXY_IDLE_SECONDS) as idle, asyncio.TaskGroup() as ways:
+                ways.create_task(self._carry(reader, far_writer, idle))
+                ways.create_task(self._carry(far_reader, writer, idle))
         except* OSError:
             pass  # one side has gone, both fell silent, or a limit is reached
         finally:
             far_writer.transport.abort()
 
-    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, clock: _Idle) -> None:
-        while data := await clock.watch(source.read(_PIECE)):
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, idle: asyncio.Timeout) -> None:
+        def moved() -> None:
+            if not idle.expired():
+                idle.reschedule(asyncio.get_running_loop().time() + limits.SANDBOX_PROXY_IDLE_SECONDS)
+
+        while data := await source.read(_PIECE):
+            moved()
             self._bytes_left -= len(data)
             if self._bytes_left < 0:
                 self._refuse("too many bytes")
                 raise ConnectionAbortedError
             target.write(data)
-            await clock.watch(target.drain())
+            await target.drain()
+            moved()
         with contextlib.suppress(OSError):
             target.write_eof()
-
-
-class _Idle:
-    """Cuts a connection when nothing moved in either direction for too long."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._moved = self._loop.time()
-
-    async def watch(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of ``work``, which counts as movement. Raises TimeoutError if nothing moves."""
-        task = asyncio.ensure_future(work)
-        try:
-            while not task.done():
-                left = self._moved + limits.SANDBOX_PROXY_IDLE_SECONDS - self._loop.time()
-                if left <= 0:
-                    raise TimeoutError
-                await asyncio.wait([task], timeout=left)
-        finally:
-            task.cancel()
-        self._moved = self._loop.time()
-        return task.result()
 
 
 def _listen() -> tuple[Path, socket.socket]:

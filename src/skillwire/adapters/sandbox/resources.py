@@ -9,7 +9,6 @@ what sockets hold. Elsewhere, and with version 1 of control groups, only the mea
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -182,7 +181,7 @@ class ControlGroup:
 
     def remove(self) -> None:
         """Remove the group, which has no process left."""
-        with contextlib.suppress(OSError):  # the kernel still uses it; an empty group costs nothing
+        with suppress(OSError):  # the kernel still uses it; an empty group costs nothing
             self._folder.rmdir()
 
 
@@ -237,7 +236,7 @@ def _is_delegated(folder: Path) -> bool:
     if os.geteuid():
         return folder.stat().st_uid == os.geteuid()
     for name in _DELEGATED:
-        with contextlib.suppress(OSError):  # it has no such mark
+        with suppress(OSError):  # it has no such mark
             if os.getxattr(folder, name) == b"1":
                 return True
     return False

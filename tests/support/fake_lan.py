@@ -84,13 +84,17 @@ class FakeLanAgent:
     def snapshot(self):
         return LanSnapshot("agent-client", 0.0, tuple(self.skills), ())
 
-    async def listen(self):
+    def listen(self):
         queue: asyncio.Queue = asyncio.Queue()
         with self._listening:
             self._listeners.append(queue)
             self._listening.notify_all()
-        while (change := await queue.get()) is not None:
-            yield change
+
+        async def changes():
+            while (change := await queue.get()) is not None:
+                yield change
+
+        return changes()
 
     def tell(self, change, listeners=1):
         """Have something happen on the network, once so many listen: the client is the first of them."""

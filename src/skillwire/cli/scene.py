@@ -96,9 +96,10 @@ class Joined:
             self._print()
         if not follow:
             return
+        changes = self._client.lan.listen()
         output.note(dim("following changes; Ctrl-C leaves the group"))
         try:
-            for change in self._client.lan.listen():
+            for change in changes:
                 if self._concerns_scene(change):
                     self._print_change(change)
         except BaseException as end:

@@ -145,37 +145,47 @@ class LanThread(AgentThread["LanAgent"]):
     """The thread of an agent of the local network, which reports changes."""
 
     def listen(self) -> Iterator[LanChange]:
-        """Yield the changes that the agent reports, until it ends; wait in place."""
-        submit_next = self._listener()
-        while (future := submit_next()) is not None:
-            try:
-                change = future.result()
-            except BaseException:
-                future.cancel()  # an interruption ends the work, too
-                raise
-            if change is None:
-                return
-            yield change
+        """Return the changes that the agent reports from now on, until it ends; they are waited for in place."""
+        submit_next = self._listen()
 
-    async def listen_awaited(self) -> AsyncIterator[LanChange]:
-        """Yield the changes that the agent reports, until it ends; wait on the caller's loop."""
-        submit_next = self._listener()
-        while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
-            yield change
+        def changes() -> Iterator[LanChange]:
+            while (future := submit_next()) is not None:
+                try:
+                    change = future.result()
+                except BaseException:
+                    future.cancel()  # an interruption ends the work, too
+                    raise
+                if change is None:
+                    return
+                yield change
 
-    def _listener(self) -> Callable[[], Future[LanChange | None] | None]:
-        """Return what begins to wait for the next change; it returns None after the life that runs now."""
-        changes: AsyncIterator[LanChange] | None = None
+        return changes()
+
+    def listen_awaited(self) -> AsyncIterator[LanChange]:
+        """Return the changes that the agent reports from now on, until it ends; they are awaited on the caller's loop."""
+        submit_next = self._listen()
+
+        async def changes() -> AsyncIterator[LanChange]:
+            while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
+                yield change
+
+        return changes()
+
+    def _listen(self) -> Callable[[], Future[LanChange | None] | None]:
+        """Begin to listen; return what begins to wait for the next change, and returns None after this life."""
         with self._lock:
             life = self._begin()
+            listening = life.submit(_listen)
 
-        async def next_change(agent: LanAgent) -> LanChange | None:
-            nonlocal changes
-            changes = agent.listen() if changes is None else changes
-            return await anext(changes, None)
+        async def next_change(_: LanAgent) -> LanChange | None:
+            return await anext(await asyncio.wrap_future(listening), None)
 
         def submit_next() -> Future[LanChange | None] | None:
             with self._lock:
                 return life.submit(next_change) if life is self._life else None
 
         return submit_next
+
+
+async def _listen(agent: LanAgent) -> AsyncIterator[LanChange]:
+    return agent.listen()

@@ -118,6 +118,16 @@ def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):
     assert gate.made == [agent]
 
 
+def test_changes_are_kept_from_the_call_on(gate):
+    gate.open.set()
+    thread = LanThread(gate, live)
+    run(thread, agent_of)
+    changes = thread.listen()
+    gate.made[0].tell(CHANGE)
+    assert next(changes) == CHANGE
+    thread.end()
+
+
 def test_an_awaited_iteration_ends_with_its_agent_and_makes_no_other(gate):
     gate.open.set()
     thread = LanThread(gate, live)

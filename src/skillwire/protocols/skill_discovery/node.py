@@ -202,6 +202,21 @@ class McpAgent:
             self._note_heard(key, received.source)
         return self.take_changes(now)
 
+    def on_notice(self, received: VerifiedMessage, message: m.SceneEvent, now: Moment) -> Sequence[NodeEvent] | None:
+        """Request the registration of a skill that its own agent names, and that is not listed; ignore all else.
+
+        A member that joined a moment ago may know none but the PRIMARY, and would name no other until a heartbeat.
+        """
+        known = self.registry.get((message.agent_id, message.skill_id))
+        is_listed = known is not None and not known.is_hint
+        if is_listed or message.event is m.GroupEvent.MEMBER_LEFT or received.signer not in ("", message.agent_id):
+            return None
+        if not received.signer:
+            self._challenges.hold(received, now)
+            return ()
+        self._outbox.request_registration(message.agent_id, message.skill_id, received.source, now)
+        return ()
+
     def unregister(self, received: VerifiedMessage, message: m.Unregister, now: Moment) -> list[Change]:
         """Take a goodbye, and acknowledge its outcome, once it is stored. Spec: SDP §9.2."""
         status = Outcome.UNAUTHORIZED
@@ -381,6 +396,7 @@ class DiscoveryNode:
             m.Heartbeat: (_KEEP_A_REGISTRY, self.mcp_agent.on_heartbeat),
             m.StatusUpdate: (_KEEP_A_REGISTRY, self.mcp_agent.on_heartbeat),
             m.Unregister: (_KEEP_A_REGISTRY, self.mcp_agent.unregister),
+            m.SceneEvent: (_KEEP_A_REGISTRY, self.mcp_agent.on_notice),
             m.Discover: (frozenset({Role.MCP_AGENT}), self.mcp_agent.discover),
             m.JoinScene: (frozenset({Role.MCP_AGENT}), self.mcp_agent.join),
             m.RequestScene: (frozenset({Role.MCP_AGENT}), self.mcp_agent.join),

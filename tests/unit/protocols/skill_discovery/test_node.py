@@ -576,6 +576,25 @@ def test_a_member_ignores_notices_and_lists_what_it_hears_itself():
     assert lan.nodes[C].ingress.stopped["not for us"] == 1
 
 
+@pytest.mark.spec("SDP-notice-ignored")
+def test_a_member_has_the_next_provider_register_when_that_says_that_it_took_over():
+    lan = Lan()
+    for host in (A, B):
+        lan.node(host)
+        lan.offer(host, "skill")
+    lan.run(4.5)
+    lan.node(C, Role.END_AGENT, Role.OBSERVER)
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
+    lan.run(0.5)
+    assert lan.events(SceneJoined, C)
+    assert (f"agent-{B}", "skill") not in lan.listed(C)
+    asked = lan.sent_from(C)
+    lan.do(A, lambda node, now: node.route_agent.withdraw("skill", Reason.SHUTDOWN, now))
+    lan.run(0.2)
+    assert {to.host for to, data in asked if b" unknown, register again" in data} == {B}
+    assert lan.listed(C) == {(f"agent-{B}", "skill"): "HEALTHY"}
+
+
 @pytest.mark.spec("SDP-unknown-type")
 def test_a_message_of_another_type_is_counted_and_answered_by_nobody():
     lan = Lan()

@@ -162,7 +162,7 @@ class LanThread(AgentThread["LanAgent"]):
         return changes()
 
     def listen_awaited(self) -> AsyncIterator[LanChange]:
-        """Return the changes that the agent reports from now on, until it ends; they are awaited on the caller's loop."""
+        """Return the changes that the agent reports from now on, until it ends; they are awaited."""
         submit_next = self._listen()
 
         async def changes() -> AsyncIterator[LanChange]:
@@ -178,7 +178,8 @@ class LanThread(AgentThread["LanAgent"]):
             listening = life.submit(_listen)
 
         async def next_change(_: LanAgent) -> LanChange | None:
-            return await anext(await asyncio.wrap_future(listening), None)
+            changes = await asyncio.wrap_future(listening)
+            return await anext(changes, None)
 
         def submit_next() -> Future[LanChange | None] | None:
             with self._lock:

@@ -12,7 +12,8 @@ member.
 **Memberships.** A request for a scene is repeated after short pauses until it is answered, since datagrams are lost.
 The first answer names the group, and proves nothing: which provider is used follows from the registrations that the
 agent hears. An answer to no request is dropped. A member of ours believes no notice, since none is signed: it hears the
-skills of the scene itself, and requests the registration of one that it missed. Spec: SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
+skills of the scene itself, and requests the registration of one that it missed. Spec: SDP §3.3, §4, §8.3, §9.2;
+specs §3 "Scene groups".
 """
 
 from __future__ import annotations

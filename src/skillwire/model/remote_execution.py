@@ -20,11 +20,7 @@ _FIXES = {
     "not_granted": "Ask the operator of the provider to grant the skill, with skillwire grant add, or to give a server"
     " with --grant-all a SKILLWIRE_HOME of its own; other inputs do not help.",
 }
-_CODES = {
-    ExecutionStatus.FAILED: "EXECUTION_FAILED",
-    ExecutionStatus.TIMEOUT: "EXECUTION_TIMED_OUT",
-}
-_CANCELLED = "cancelled"
+_CODES = {ExecutionStatus.FAILED: "EXECUTION_FAILED", ExecutionStatus.TIMEOUT: "EXECUTION_TIMED_OUT"}
 
 
 class RemoteFailure(NamedTuple):
@@ -94,7 +90,7 @@ class RemoteExecution:
     @property
     def is_cancelled(self) -> bool:
         """Whether it was cancelled [ours]; in the protocol it has failed."""
-        return self.status is ExecutionStatus.FAILED and self.error is not None and self.error.reason == _CANCELLED
+        return self.status is ExecutionStatus.FAILED and self.error is not None and self.error.reason == "cancelled"
 
     def check(self) -> Self:
         """Return the execution if it has completed. Raises ExecutionError, PendingError (``EXECUTION_PENDING``)."""

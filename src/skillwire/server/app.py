@@ -61,16 +61,16 @@ from skillwire.server.monitoring import ExecutionStats, ReadinessCheck, wait_for
 from skillwire.server.problems import ProblemError
 from skillwire.server.registry_parts import Downloads, NamespaceProofs, Publications
 from skillwire.server.revision import AccessViews
-from skillwire.server.routes.apm import ApmRegistry
 from skillwire.server.routes.clawhub import ClawHub
+from skillwire.server.routes.client_apis import ApmRegistry, HostedSkillsApi
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
-from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
 from skillwire.server.routes.package_pages import make_pages
 from skillwire.server.routes.registry import RegistryApi
+from skillwire.server.routes.registry_accounts import RegistryAccounts
 from skillwire.server.routes.rpc import SkillsRpcProtocol
 from skillwire.server.routes.sharing import SkillSharing
 from skillwire.server.routes.skill_center import SkillCenter
@@ -103,6 +103,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     SkillsRpcProtocol(),
     Mcp(),
     SkillDiscovery(),
+    RegistryAccounts(),
     RegistryApi(),
     SkillCenter(),
     ClawHub(),
@@ -135,15 +136,13 @@ def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -
     routes.sort(key=lambda route: route.path.endswith("{rest:path}"))  # rows that match every path below come last
     services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
     executions = ExecutionRoutes(services.executions, services.console, services.pages)
+    accounts = services.packages.accounts if services.packages else None
+    sign_in = SignInPages(
+        services.authentication, services.console.sessions, services.configuration, accounts, services.base_url
+    )
     return [
         *routes,
-        *SignInPages(
-            services.authentication,
-            services.console.sessions,
-            services.configuration,
-            services.packages.accounts if services.packages else None,
-            services.base_url,
-        ).routes(),
+        *sign_in.routes(),
         *services.console.routes(),  # before those of executions, which would take ``/executions/live``
         *_tagged("Executions", executions.routes()),
         *_tagged("Pages", services.pages.routes()),

@@ -52,8 +52,7 @@ from skillwire.server.quotas import caller_of, network_of
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.routing import Route
-from skillwire.web.address import way_up
-from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page
+from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page, way_up
 
 _PURPOSE: Final = "console session 1"
 _FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)

@@ -32,13 +32,14 @@ from skillwire.registry.accounts import require_account
 from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
-from skillwire.server.problems import READ, Problem
+from skillwire.server.problems import Problem
 from skillwire.server.registry_parts import UploadedFiles, read_upload
-from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
+from skillwire.server.routes.client_apis import ClientApi, ClientRoutes, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     decode_request,
+    find_package,
     principal_of,
     publisher_of,
     read_query,
@@ -191,12 +192,6 @@ _SKILL: Final = closed({"slug": TEXT, "displayName": TEXT})
 _VERSION: Final = closed({"version": VersionWithFiles, "skill": _SKILL})
 
 
-def search_hit(package: Package, latest: PackageVersion | None, rank: int) -> SearchHit:
-    """Return the hit that is the ``rank``-th, from 1."""
-    updated = _updated(package, latest)
-    return SearchHit(*_head(package, latest), version=package.latest or None, score=1 / rank, updated_at=updated)
-
-
 def skill_item(package: Package, latest: PackageVersion | None) -> SkillItem:
     """Return a package with its latest version."""
     return SkillItem(
@@ -208,22 +203,10 @@ def skill_item(package: Package, latest: PackageVersion | None) -> SkillItem:
     )
 
 
-def skill_details(package: Package, latest: PackageVersion | None) -> SkillDetails:
-    """Return all of a package but its other versions."""
-    item, owner = skill_item(package, latest), User(package.name.namespace, package.name.namespace)
-    return SkillDetails(item, item.latest_version or None, owner, moderation(package, latest))
-
-
 def moderation(package: Package, latest: PackageVersion | None) -> Moderation | None:
     """Return the quarantine of a package or of its latest version, if there is one."""
     states = [package.state, *([latest.state] if latest else [])]
     return next((Moderation(state.reason) for state in states if state.status is Status.QUARANTINED), None)
-
-
-def version_with_files(version: PackageVersion) -> VersionWithFiles:
-    """Return a version with its files."""
-    files = [FileItem(one.path, one.size, one.digest.hex, media_type(one.path)) for one in version.skill.files]
-    return VersionWithFiles(version.version, _milliseconds(version.published), files=files)
 
 
 def _match(package: Package, site: str) -> dict[str, str]:
@@ -268,7 +251,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 class ClawHub(ClientApi):
-    """The API of ClawHub; a server that publishes folders alone has no rows of it."""
+    """The API of ClawHub."""
 
     name = "ClawHub"
     refusal: ClassVar[Mapping[str, Any]] = {_TEXT: TEXT, "application/json": {"type": "object"}}
@@ -281,11 +264,9 @@ class ClawHub(ClientApi):
         begin = "Skill not found: " if problem.code == "PACKAGE_NOT_FOUND" else ""  # the client looks for these words
         return replace(problem, written=f"{begin}{report(problem)}".encode(), media_type=_TEXT)
 
-    def routes(self, services: Services) -> Sequence[Route]:
+    def package_routes(self, parts: RegistryComponents, services: Services) -> Sequence[Route]:
         """Return the rows of the API."""
-        if services.packages is None:
-            return []
-        api = ClawHubRoutes(services.packages, services)
+        api = ClawHubRoutes(parts, services.publisher)
         skills, skill = f"{_API}/skills", f"{_API}/skills/{{slug}}"
         version = f"{skill}/versions/{{version}}"
         chosen = ("owner", "hub-version", "tag", *PART)
@@ -314,15 +295,13 @@ class ClawHub(ClientApi):
         ]
 
 
-class ClawHubRoutes:
-    """Answers of the API; ``parts`` are those of the registry."""
+class ClawHubRoutes(ClientRoutes):
+    """Answers of the API; ``folders`` is the publisher of the server's own folders."""
 
-    def __init__(self, parts: RegistryComponents, services: Services) -> None:
-        self._parts = parts
-        self._registry = parts.registry
-        self._store = parts.registry.store
+    def __init__(self, parts: RegistryComponents, folders: str) -> None:
+        super().__init__(parts)
         self._uploaded = UploadedFiles(parts.announced, parts.uploads, time.time)
-        self._folders = services.publisher
+        self._folders = folders
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -353,7 +332,10 @@ class ClawHubRoutes:
                     if skill.publisher != self._folders:
                         found.append(await self._registry.package(principal, PackageName(skill.publisher, skill.name)))
         rows = list({one.name: one for one in found}.values())[:limit]
-        hits = [search_hit(one, await self._latest(one), rank) for rank, one in enumerate(rows, 1)]
+        hits = []
+        for rank, one in enumerate(rows, 1):
+            latest = await self._latest(one)
+            hits.append(SearchHit(*_head(one, latest), one.latest or None, 1 / rank, _updated(one, latest)))
         return tagged_answer(SearchHits(hits))
 
     async def list(self, context: RequestContext) -> ASGIApp:
@@ -369,7 +351,9 @@ class ClawHubRoutes:
     async def skill(self, context: RequestContext) -> ASGIApp:
         """Answer a skill."""
         package = await self._find(context)
-        return tagged_answer(skill_details(package, await self._latest(package)))
+        latest, namespace = await self._latest(package), package.name.namespace
+        item, owner = skill_item(package, latest), User(namespace, namespace)
+        return tagged_answer(SkillDetails(item, item.latest_version or None, owner, moderation(package, latest)))
 
     async def moderation(self, context: RequestContext) -> ASGIApp:
         """Answer the quarantine of a skill."""
@@ -385,8 +369,10 @@ class ClawHubRoutes:
         """Answer a version with its files."""
         package = await self._find(context)
         found = await self._registry.describe_version(package, context.parameters["version"])
+        files = [FileItem(one.path, one.size, one.digest.hex, media_type(one.path)) for one in found.skill.files]
+        version = VersionWithFiles(found.version, _milliseconds(found.published), files=files)
         skill = {"slug": package.name.name, "displayName": package.name.name}
-        return tagged_answer({"version": version_with_files(found), "skill": skill})
+        return tagged_answer({"version": version, "skill": skill})
 
     async def resolve(self, context: RequestContext) -> ASGIApp:
         """Answer which version has these files."""
@@ -394,7 +380,11 @@ class ClawHubRoutes:
         versions = await self._resolvable(package)
         made = ((fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
         match = next((one.version for digest, one in made if digest.hex == wanted), "")
-        return tagged_answer({"match": _number(match), "latestVersion": _number(package.latest)})
+
+        def number(version: str) -> dict[str, str] | None:
+            return {"version": version} if version else None
+
+        return tagged_answer({"match": number(match), "latestVersion": number(package.latest)})
 
     async def file(self, context: RequestContext) -> None:
         """Answer a file of a version."""
@@ -475,8 +465,7 @@ class ClawHubRoutes:
         slug = context.parameters.get("slug") or query.get("slug", "")
         owner = (owner or query.get("ownerHandle", "")).removeprefix("@")
         if owner:
-            asked, redirects = PackageName(owner, slug), context.method in READ
-            return await self._registry.package(principal, asked, redirects=redirects)
+            return await find_package(self._registry, context, PackageName(owner, slug))
         page, _ = await self._registry.find(principal, slug, PackageName("", slug), int(limits.REGISTRY_PAGE))
         found = [one for one in page if one.name.name == slug]
         if not found:
@@ -501,7 +490,3 @@ class ClawHubRoutes:
 
     async def _resolvable(self, package: Package) -> Sequence[PackageVersion]:
         return [one for one in await self._store.versions(package.name) if one.state.status is not Status.YANKED]
-
-
-def _number(version: str) -> dict[str, str] | None:
-    return {"version": version} if version else None

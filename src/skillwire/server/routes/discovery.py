@@ -17,7 +17,7 @@ from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.package_sites import PackageSites
 from skillwire.server.problems import NOT_FOUND, READ, Problem, other_method
 from skillwire.server.responses import BlobSender
-from skillwire.server.routes.registry import registry_problem
+from skillwire.server.routes.registry_requests import registry_problem
 from skillwire.server.routing import Operation, Route
 
 

@@ -1,4 +1,4 @@
-"""The registry's own API: namespaces, packages and their versions, uploads, accounts, tokens and records.
+"""The registry's own API: namespaces, packages and their versions, and uploads.
 
 :mod:`skillwire.registry.packages` decides who may do what. Every answer starts from the caller's principal: what it may
 not know of is answered as what is not there, on every path. A renamed namespace or package redirects (308). See
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,29 +21,23 @@ from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import (
-    ConflictError,
-    DecodeError,
     NotFoundError,
     SkillwireError,
-    TrustError,
     UsageError,
-    ValidationError,
 )
 from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
-from skillwire.registry.accounts import ADMIN, Actor, NewToken, Person, require_account
+from skillwire.registry.accounts import ADMIN
 from skillwire.registry.packages import PublishRight, is_member
 from skillwire.registry.skill_center import unmet_capabilities
-from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, in_parts
-from skillwire.server.problems import READ, Problem, ProblemError
+from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.registry_parts import first_day, read_upload
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
-from skillwire.server.routes.device_login import DeviceLoginRoutes
 from skillwire.server.routes.registry_requests import (
     API,
     ARCHIVES,
@@ -54,6 +47,7 @@ from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     changes,
+    find_package,
     moved,
     principal_of,
     publisher_of,
@@ -61,27 +55,12 @@ from skillwire.server.routes.registry_requests import (
     read_query,
     read_request,
     reads,
+    registry_problem,
     row,
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Operation, Route
 
-_ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
-_STATUSES: Final = (
-    (NotFoundError, 404),
-    (ConflictError, 409),
-    (ValidationError, 422),
-    (TrustError, 422),
-    (DecodeError, 400),
-    (UsageError, 400),
-)
-_STATUS_OF_CODE: Final = {
-    "AUTH_REQUIRED": 401,
-    "PERMISSION_DENIED": 403,
-    "QUARANTINED": 403,
-    "ARCHIVE_SIZE": 413,
-    "UPLOADS_FULL": 429,
-}
 #: Of an offset.
 _DIGITS: Final = 12
 _COPIED: Final = 10  # digests of a quarantined package that are looked for in others
@@ -117,34 +96,11 @@ class RegistryApi(Protocol):
         parts = services.packages
         if parts is None:
             return []
-        groups = (
-            AccountRoutes(parts),
-            DeviceLoginRoutes(parts, services.authentication),
-            PackageRoutes(parts),
-            UploadRoutes(parts),
-            AccountPages(
-                parts,
-                services.authentication,
-                services.console.sessions,
-                base_url=services.base_url,
-                has_lan=services.lan is not None or services.dht is not None,
-            ),
-        )
-        return [route for group in groups for route in group.routes()]
+        return [*PackageRoutes(parts).routes(), *UploadRoutes(parts).routes()]
 
     def error_table(self, error: SkillwireError) -> Problem:
         """Return the response that reports ``error``; findings of a refused skill are in its details."""
         return registry_problem(error)
-
-
-def registry_problem(error: SkillwireError) -> Problem:
-    """Return the response that reports ``error`` of a use case of the registry."""
-    status = _STATUS_OF_CODE.get(error.code) or next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
-    if status is None:
-        raise error
-    fields = {"WWW-Authenticate": 'Bearer realm="skillwire"'} if error.code == "AUTH_REQUIRED" else {}
-    details = {**error.details, "fix": error.diagnostics().fix}
-    return Problem(status, error.code, error.message, details, fields)
 
 
 class PackageRoutes:
@@ -349,7 +305,7 @@ class PackageRoutes:
         A change is never redirected to another package.
         """
         asked = PackageName(context.parameters["namespace"], context.parameters["package"])
-        found = await self._registry.package(principal_of(context), asked, redirects=context.method in READ)
+        found = await find_package(self._registry, context, asked)
         if found.name != asked:
             rest = context.path.removeprefix(f"{API}/packages/{asked}")
             raise ProblemError(moved(context, f"{API}/packages/{found.name}{quote(rest)}", str(found.name)))
@@ -371,104 +327,6 @@ class PackageRoutes:
         if is_member(principal_of(context), package.name.namespace):
             described.readers = list(await self._store.readers(package.name))
         return described
-
-
-class AccountRoutes:
-    """Answers for accounts; ``parts`` are those of the registry."""
-
-    def __init__(self, parts: RegistryComponents) -> None:
-        self._registry = parts.registry
-        self._store = parts.registry.store
-        self._accounts = parts.accounts
-        self._statistics: dict[bool, tuple[float, Mapping[str, int]]] = {}
-
-    def routes(self) -> Sequence[Route]:
-        """Return their rows."""
-        return [
-            row("", GET=reads(self.about, messages.RegistryInfo)),
-            row("/setup", POST=changes(self.set_up, messages.IssuedToken, messages.SetupRequest, status=201)),
-            row("/accounts/{account}/identity", PUT=changes(self.link, None, messages.IdentityRequest)),
-            row("/whoami", GET=reads(self.whoami, messages.CallerAccount)),
-            row(
-                "/tokens",
-                GET=reads(self.tokens, messages.TokenList),
-                POST=changes(self.issue, messages.IssuedToken, messages.TokenRequest, status=201),
-            ),
-            row("/tokens/{token}", DELETE=changes(self.revoke, None)),
-            row("/audit", GET=reads(self.audit, messages.AuditPage, "after-entry", "rows")),
-            row("/stats", GET=reads(self.statistics, messages.RegistryStatistics)),
-        ]
-
-    async def about(self, context: RequestContext) -> ASGIApp:
-        """Answer what this is, and whether it needs its first operator."""
-        return answer(messages.RegistryInfo(context.site, needs_setup=not await self._store.has_operator()))
-
-    async def set_up(self, context: RequestContext) -> ASGIApp:
-        """Make the first operator."""
-        asked = await read_request(context, messages.SetupRequest)
-        actor = Actor(asked.account, address=context.address, request_id=context.ids.request_id)
-        issued = await self._accounts.claim_first_operator(asked.code, actor)
-        return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
-
-    async def link(self, context: RequestContext) -> ASGIApp:
-        """Link a sign-in to an account."""
-        asked = await read_request(context, messages.IdentityRequest)
-        actor = actor_of(context)
-        await self._accounts.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
-        return no_content
-
-    async def whoami(self, context: RequestContext) -> ASGIApp:
-        """Answer the caller's account, scopes and roles."""
-        actor = actor_of(context)
-        require_account(actor)
-        roles = dict(await self._store.roles(actor.account))
-        return tagged_answer(messages.CallerAccount(actor.account, actor.is_operator, sorted(actor.scopes), roles))
-
-    async def tokens(self, context: RequestContext) -> ASGIApp:
-        """Answer the tokens of the caller's account; to operators those of all."""
-        found = await self._accounts.list(actor_of(context))
-        rows = [messages.make(messages.TokenObject, one, id=one.token_id, scopes=sorted(one.scopes)) for one in found]
-        return tagged_answer(messages.TokenList(rows))
-
-    async def issue(self, context: RequestContext) -> ASGIApp:
-        """Make a token."""
-        asked = await read_request(context, messages.TokenRequest)
-        new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
-        issued = await self._accounts.issue(actor_of(context), new)
-        return answer(messages.IssuedToken(issued.token.token_id, issued.token.account, issued.secret), 201)
-
-    async def revoke(self, context: RequestContext) -> ASGIApp:
-        """Revoke a token."""
-        await self._accounts.revoke(actor_of(context), context.parameters["token"])
-        return no_content
-
-    async def audit(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the audit log; to owners that of their namespaces."""
-        actor = actor_of(context)
-        require_account(actor)
-        namespaces = None
-        if not actor.is_operator:
-            roles = await self._store.roles(actor.account)
-            namespaces = [one for one, role in roles.items() if role is Role.OWNER and actor.allows(ADMIN, one)]
-            if not namespaces:
-                message = "the audit log is for operators, and for owners of namespaces with a token of the scope admin"
-                raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
-        after, limit = read_page(context)
-        if after and not _ENTRY_NUMBER.fullmatch(after):
-            raise UsageError("QUERY", "after is the number of an entry")
-        entries = await self._store.audit(int(after or 0), limit, namespaces)
-        following = entries[-1].number if len(entries) == limit else None
-        rows = [messages.make(messages.AuditEntryObject, entry, entry.change) for entry in entries]
-        return tagged_answer(messages.AuditPage(rows, following))
-
-    async def statistics(self, context: RequestContext) -> ASGIApp:
-        """Answer how much there is."""
-        actor = actor_of(context)
-        at, numbers = self._statistics.get(actor.is_operator, (0.0, None))
-        if numbers is None or context.clock() - at > limits.REGISTRY_STATISTICS_SECONDS:
-            numbers = await self._store.statistics(with_private=actor.is_operator)
-            self._statistics[actor.is_operator] = context.clock(), numbers
-        return tagged_answer(messages.RegistryStatistics(**numbers))
 
 
 class UploadRoutes:

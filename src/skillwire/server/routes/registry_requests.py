@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import DecodeError, TrustError, UsageError
+from skillwire.errors import (
+    ConflictError,
+    DecodeError,
+    NotFoundError,
+    SkillwireError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept
-from skillwire.server.problems import Problem
+from skillwire.server.problems import READ, Problem
 from skillwire.server.responses import CachedResponse, json_response
 from skillwire.server.routing import Answer, Operation, Route
 
@@ -25,7 +33,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.model.access import Principal
+    from skillwire.model.package import Package, PackageName
     from skillwire.registry.accounts import Actor
+    from skillwire.registry.packages import Registry
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Handler
 
@@ -34,7 +44,6 @@ API: Final = "/api/registry"
 ARCHIVES: Final = ("application/gzip", "application/zip")
 T = TypeVar("T", bound=msgspec.Struct)
 _PARAMETERS: Final = 8
-_READS: Final = {"GET", "HEAD"}
 #: What a client waits for that reads what it has just changed. Spec: RFC 7240 §4.3.
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,3})\b")
 _LONGEST_WAIT: Final = 5
@@ -42,6 +51,33 @@ _DIGITS: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
 REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
 CHANGE_REFUSALS: Final = {**REFUSALS, "409": "RegistryConflict", "413": "RegistryTooLarge"}
+
+
+_STATUSES: Final = (
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (ValidationError, 422),
+    (TrustError, 422),
+    (DecodeError, 400),
+    (UsageError, 400),
+)
+_STATUS_OF_CODE: Final = {
+    "AUTH_REQUIRED": 401,
+    "PERMISSION_DENIED": 403,
+    "QUARANTINED": 403,
+    "ARCHIVE_SIZE": 413,
+    "UPLOADS_FULL": 429,
+}
+
+
+def registry_problem(error: SkillwireError) -> Problem:
+    """Return the response that reports ``error`` of a use case of the registry."""
+    status = _STATUS_OF_CODE.get(error.code) or next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
+    if status is None:
+        raise error
+    fields = {"WWW-Authenticate": 'Bearer realm="skillwire"'} if error.code == "AUTH_REQUIRED" else {}
+    details = {**error.details, "fix": error.diagnostics().fix}
+    return Problem(status, error.code, error.message, details, fields)
 
 
 class Method(NamedTuple):
@@ -75,7 +111,7 @@ def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Me
 
     async def handle(context: RequestContext) -> ASGIApp | None:
         response = await methods["GET" if context.method == "HEAD" else context.method].handler(context)
-        if context.method not in _READS:
+        if context.method not in READ:
             await context.stamp_change()
             if wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", "")):
                 await context.follow_changes(min(int(wait[1]), _LONGEST_WAIT))
@@ -110,6 +146,11 @@ def publisher_of(context: RequestContext) -> Actor:
         message = "publishing needs the scope publish, which the token does not allow"
         raise TrustError("PERMISSION_DENIED", message, details={"scope": PUBLISH})
     return actor
+
+
+async def find_package(registry: Registry, context: RequestContext, name: PackageName) -> Package:
+    """Return a package that the caller may know of; only a read finds it by an earlier name. Raises NotFoundError."""
+    return await registry.package(principal_of(context), name, redirects=context.method in READ)
 
 
 async def read_request(context: RequestContext, kind: type[T]) -> T:

@@ -38,13 +38,13 @@ from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, re
 from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import BlobSender, json_response
 from skillwire.server.revision import AccessView, IndexCache, SiteUrlBody
-from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routes.registry_requests import (
     ARCHIVES,
     principal_of,
     read_page,
     read_query,
     read_request,
+    registry_problem,
     tagged_answer,
 )
 from skillwire.server.routes.sharing import SharingAnswers, SkillSharing

@@ -24,8 +24,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome
 from skillwire.model.skill import Action, Artifact, Identifiers, SharedInput, Sharing, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
-from skillwire.server.callable_skills import CallableSkills
-from skillwire.server.execution_service import ExecutionService
+from skillwire.server.execution_service import CallableSkills, ExecutionService
 from skillwire.server.worker import Worker
 
 if TYPE_CHECKING:

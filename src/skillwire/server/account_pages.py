@@ -60,8 +60,7 @@ if TYPE_CHECKING:
     from skillwire.server.components import RegistryComponents
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.console_request import Sessions
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Route
+    from skillwire.server.routing import RequestContext, Route
     from skillwire.web.package_pages import Step
 
 #: Codes that are entered and sign-ins, from an address or by an account.

@@ -49,11 +49,10 @@ from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
-from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
-from skillwire.server.execution_service import Dispatcher
+from skillwire.server.execution_service import Dispatcher, log_publish_warnings
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.log import MissingNames
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem

@@ -76,10 +76,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
     from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.context import RequestContext
     from skillwire.server.dht import DhtService
     from skillwire.server.execution_service import ExecutionService
     from skillwire.server.lan.service import LanService
+    from skillwire.server.routing import RequestContext
 
     Changed = Callable[[int, float], Coroutine[None, None, int]]
     #: Makes a page, with ``part`` its live part, and its status.

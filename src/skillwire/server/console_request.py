@@ -45,13 +45,12 @@ from skillwire.model.access import ANONYMOUS, OPERATOR, TASKS, Principal, Token
 from skillwire.model.execution import Execution
 from skillwire.registry.accounts import read_session_name
 from skillwire.registry.tokens import Tokens
-from skillwire.server.context import RequestContext
 from skillwire.server.http import read_fields, root_of, site_of
 from skillwire.server.problems import READ
 from skillwire.server.quotas import caller_of, network_of
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
-from skillwire.server.routing import Route
+from skillwire.server.routing import RequestContext, Route
 from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page, way_up
 
 _PURPOSE: Final = "console session 1"

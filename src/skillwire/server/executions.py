@@ -23,9 +23,8 @@ from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials
-from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.execution_service import ExecutionService
+from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.monitoring import BackgroundTasks
 from skillwire.server.openapi import CONDITION, JSON, TEXT
@@ -62,10 +61,10 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
     from skillwire.protocols.skill_sharing.messages import InvocationRequest
     from skillwire.server.configuration import ServerConfiguration
-    from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
+    from skillwire.server.routing import RequestContext
     from skillwire.server.worker import Restore
 
 

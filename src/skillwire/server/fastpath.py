@@ -39,11 +39,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from skillwire import limits
 from skillwire.protocols.skill_discovery.center import SKILLS
 from skillwire.server import problems
-from skillwire.server.context import REVISION
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
 from skillwire.server.problems import ProblemError
 from skillwire.server.quotas import network_of
+from skillwire.server.routing import REVISION
 from skillwire.server.search import DETAILS, SEARCH_PATH
 from skillwire.wire.tracing import is_tracing
 

@@ -28,7 +28,7 @@ from skillwire.errors import (
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.skill import Skill, is_skill_name
 from skillwire.registry.search import read_words, telling_words
-from skillwire.server.callable_skills import CallableSkills
+from skillwire.server.execution_service import CallableSkills
 from skillwire.server.log import MissingNames
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from skillwire import limits
 from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
 from skillwire.server.components import Services
-from skillwire.server.context import RequestContext, ResponseRecorder
 from skillwire.server.http import CONTEXT, LOGGED, Fields, Origins, RequestIds, is_own_name
 from skillwire.server.monitoring import Metrics, RouteLabel
 from skillwire.server.problems import (
@@ -29,6 +28,7 @@ from skillwire.server.problems import (
     method_not_allowed,
     storage_problem,
 )
+from skillwire.server.routing import RequestContext, ResponseRecorder
 from skillwire.wire.tracing import TraceContext, duration_histogram, is_loaded, open_span
 
 #: Methods that metrics and spans name; clients may invent others.

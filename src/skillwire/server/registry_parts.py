@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from skillwire.ports import AnnouncedFileStore, BlobStore, PackageStore, UploadStore
     from skillwire.registry.packages import PublishedVersion, PublishRight, Registry
     from skillwire.registry.tokens import Tokens
-    from skillwire.server.context import RequestContext
     from skillwire.server.request_bodies import SpooledBody
+    from skillwire.server.routing import RequestContext
 
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})

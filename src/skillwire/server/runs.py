@@ -70,8 +70,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.skill import Skill
     from skillwire.ports import RunBlobs
-    from skillwire.server.callable_skills import CallableSkills, GrantCache
-    from skillwire.server.execution_service import ExecutionService
+    from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 
 
 #: Setting → the option of a command that serves over standard input.

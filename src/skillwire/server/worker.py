@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import Executor
-    from skillwire.server.callable_skills import CallableSkills
+    from skillwire.server.execution_service import CallableSkills
 
     ExpireBlobs = Callable[[float], Awaitable[int]]
     Restore = Callable[[Skill, Iterable[tuple[Digest, int]]], Awaitable[object]]

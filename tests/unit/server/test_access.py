@@ -19,7 +19,7 @@ from skillwire.model.access import Principal
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import context, create_app, revision
+from skillwire.server import create_app, revision, routing
 from skillwire.server.revision import SiteUrlBody
 
 INDEX = "/.well-known/agent-skills/index.json"
@@ -102,7 +102,7 @@ async def test_descriptor_is_at_the_url_that_the_index_gives(client):
 
 
 async def test_large_lists_for_ever_other_addresses_are_made_only_so_often(client, monkeypatch):
-    monkeypatch.setattr(context, "_MANY_SKILLS", 2)
+    monkeypatch.setattr(routing, "_MANY_SKILLS", 2)
     monkeypatch.setattr(client.application.services, "clock", lambda: 1000.0)
     answers = [await client.get(SHARING, {"Host": f"h{number}.example.com"}) for number in range(40)]
     assert [answer.status for answer in answers].count(200) == 30

@@ -13,7 +13,7 @@ from tests.support.invoking import write_action
 from skillwire import limits
 from skillwire.executions.view import tag_of
 from skillwire.model.execution import Outcome
-from skillwire.server.callable_skills import GrantCache
+from skillwire.server.execution_service import GrantCache
 from skillwire.server.problems import ProblemError
 from skillwire.server.request_bodies import INVOCATIONS, Bodies
 

@@ -10,11 +10,10 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire.errors import UsageError
 from skillwire.server import create_app
-from skillwire.server.context import SiteUrlCache
 from skillwire.server.problems import NOT_FOUND, NOT_READY, Problem, ProblemError
 from skillwire.server.responses import json_response
 from skillwire.server.revision import SiteUrlBody
-from skillwire.server.routing import Route
+from skillwire.server.routing import Route, SiteUrlCache
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.accounts import require_account
 from skillwire.server.components import RegistryComponents, Services
-from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import Problem
 from skillwire.server.registry_parts import UploadedFiles, read_upload
@@ -46,7 +45,7 @@ from skillwire.server.routes.registry_requests import (
     read_request,
     tagged_answer,
 )
-from skillwire.server.routing import Route
+from skillwire.server.routing import RequestContext, Route
 
 _API: Final = "/api/v1"
 _UPLOADS: Final = f"{_API}/skills/-/uploads"

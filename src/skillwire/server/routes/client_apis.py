@@ -49,7 +49,6 @@ from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.accounts import Actor
 from skillwire.registry.packages import PublishedVersion
 from skillwire.server.components import Protocol, RegistryComponents, Services
-from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, COUNT, PART, TEXT, closed, in_parts, kept, listed
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.registry_parts import read_upload
@@ -66,7 +65,7 @@ from skillwire.server.routes.registry_requests import (
     summary_of,
     tagged_answer,
 )
-from skillwire.server.routing import Answer, Handler, Operation, Route
+from skillwire.server.routing import Answer, Handler, Operation, RequestContext, Route
 
 
 class ClientApi(Protocol):

@@ -24,13 +24,12 @@ from skillwire.model.execution import ExecutionQuery
 from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.console_pages import ConsolePages
 from skillwire.server.console_request import console_routes
-from skillwire.server.context import RequestContext
 from skillwire.server.http import read_fields
 from skillwire.server.openapi import JSON, problem
 from skillwire.server.problems import READ, ProblemError, unauthenticated
 from skillwire.server.quotas import caller_of
 from skillwire.server.responses import private_json
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Operation, RequestContext, Route
 
 LIST_PATH: Final = "/executions.json"
 _UNAUTHENTICATED: Final = unauthenticated("sign in or send a key: operators get all executions, others their own")

@@ -1,24 +1,177 @@
-"""Agent Skills Discovery over HTTP: indexes, files and artifacts, under ``/.well-known/`` and ``/@SCOPE/``."""
+"""Agent Skills Discovery over HTTP: indexes, files and artifacts, under ``/.well-known/`` and ``/@SCOPE/``.
+
+The catalog of a registry holds one version of each package, and of two packages with one name only the first. The
+scopes of a registry (the index of a namespace, the versions of its packages, and each version as a scope) come from the
+package store, so they hold the others, too. On a registry ``/@NAME`` is a namespace first, so that no publisher takes
+the scope of another one with a skill or a scene of its name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import quote
 
 from msgspec import Meta, Struct, field
 from starlette.types import ASGIApp
 
+from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError
-from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, VersionsResponse, encode_indexes
-from skillwire.server.components import Protocol, Services, StaticView
-from skillwire.server.context import RequestContext
+from skillwire.model.access import Access
+from skillwire.model.catalog import Catalog
+from skillwire.model.package import Package, PackageName, Status, is_namespace, state_in_index
+from skillwire.model.skill import Skill
+from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD, VersionList
+from skillwire.protocols.agent_skills.server import (
+    BlobResponse,
+    CachePolicy,
+    IndexResponse,
+    ScopedPath,
+    Site,
+    VersionsResponse,
+    artifact_at,
+    artifacts_url,
+    encode_indexes,
+    encode_versions,
+    read_scoped_path,
+    version_entry,
+)
+from skillwire.registry.packages import check_use, may_know, may_use
+from skillwire.server.components import Protocol, RegistryComponents, Services, StaticView
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
-from skillwire.server.package_sites import PackageSites
-from skillwire.server.problems import NOT_FOUND, READ, Problem, other_method
+from skillwire.server.problems import NOT_FOUND, READ, Problem, ProblemError, other_method
 from skillwire.server.responses import BlobSender
-from skillwire.server.routes.registry_requests import registry_problem
-from skillwire.server.routing import Operation, Route
+from skillwire.server.routes.registry_requests import moved, principal_of, registry_problem, tagged_answer
+from skillwire.server.routing import Operation, RequestContext, Route
+
+
+class PackagePath(NamedTuple):
+    """What a path below ``/@`` means in the registry: a package, or without a ``name`` its whole namespace."""
+
+    scoped: ScopedPath
+    namespace: str
+    name: str
+
+
+class PackageSites:
+    """Answers for scopes that are namespaces or packages; ``publisher`` is that of the folders."""
+
+    def __init__(self, parts: RegistryComponents, base_url: str, publisher: str) -> None:
+        self._registry = parts.registry
+        self._downloads = parts.downloads
+        self._base_url = base_url
+        self._publisher = publisher
+
+    async def find(self, context: RequestContext) -> PackagePath | None:
+        """Return what the path means; None where the catalog answers. Raises ProblemError (308) for an old name."""
+        scoped = read_scoped_path(context.path)
+        if scoped is None or artifact_at(scoped.rest) is not None:
+            return None
+        scope, name, version, rest = scoped
+        is_space = is_namespace(scope) and (name is not None or (rest != VERSIONS and version is None))
+        namespace = await self._registry.store.namespace(scope) if is_space else None
+        if namespace is not None:
+            if namespace.renamed_to:
+                path = f"/@{namespace.renamed_to}{context.path.removeprefix(f'/@{scope}')}"
+                raise ProblemError(moved(context, quote(path, safe="/@"), namespace.renamed_to))
+            file = rest.removeprefix(f"{WELL_KNOWN}/").removeprefix(f"{WELL_KNOWN_OLD}/")
+            inside = "" if file == "index.json" else file.partition("/")[0].partition(".")[0]
+            return PackagePath(scoped, scope, name or inside)
+        skill = context.view.usable.skills.get(scope) if name is None else None
+        if skill is None and name is None and version is None and rest == VERSIONS:  # each version may be withdrawn
+            principal = principal_of(context)
+            page, _ = await self._registry.find(principal, scope, PackageName("", scope), 1)
+            return next((PackagePath(scoped, *one.name) for one in page if one.name.name == scope), None)
+        if (
+            skill is None
+            or skill.publisher == self._publisher
+            or (rest != VERSIONS and version in {None, skill.version})
+        ):
+            return None
+        return PackagePath(scoped, skill.publisher, scope)
+
+    async def respond(self, context: RequestContext, asked: PackagePath) -> ASGIApp | None:
+        """Return the response, or send it. Raises NotFoundError, TrustError, ProblemError (308) for an old name."""
+        scoped, path = asked.scoped, context.path
+        if not asked.name:
+            old = scoped.rest.startswith(f"{WELL_KNOWN_OLD}/")
+            kept = context.view.indexes.get(path)
+            return kept or await context.view.indexes.prepare(
+                path, await self._index(context, asked.namespace, old=old)
+            )
+        principal = principal_of(context)
+        package = await self._registry.package(principal, PackageName(asked.namespace, asked.name))
+        if package.name != (asked.namespace, asked.name):
+            new = f"/@{package.name}{'@' * bool(scoped.version)}{scoped.version or ''}{scoped.rest}"
+            raise ProblemError(moved(context, quote(new, safe="/@"), str(package.name)))
+        if scoped.rest == VERSIONS:
+            check_use(principal, package)
+            return tagged_answer(encode_versions(await self._versions(package, artifacts_url(path, self._base_url))))
+        found = await self._registry.version(principal, package, scoped.version or "")
+        answer = Site(Catalog.of([found.skill]), self._base_url).lookup(path)
+        if isinstance(answer, IndexResponse):
+            return tagged_answer(answer.encode())
+        if not isinstance(answer, BlobResponse):
+            return NOT_FOUND
+        cache = CachePolicy.BRIEF if package.access is Access.PUBLIC else CachePolicy.PRIVATE
+        await self._downloads.send(context, replace(answer, cache=cache), found.skill)
+        return None
+
+    async def send_artifact(self, context: RequestContext) -> bool:
+        """Send the artifact that the path names by its digest, if a version has it; return whether one has.
+
+        Raises TrustError where the caller may know of the version and not download it.
+        """
+        asked = artifact_at(context.path)
+        if asked is None:
+            return False
+        try:
+            package, found = await self._registry.by_artifact(principal_of(context), asked[0])
+        except NotFoundError:
+            return False
+        if found.skill.artifact.extension == asked[1]:
+            await self._downloads.send_artifact(context, package, found)
+        return found.skill.artifact.extension == asked[1]
+
+    async def _index(self, context: RequestContext, namespace: str, *, old: bool) -> IndexResponse:
+        """Return the index of the packages of a namespace that the caller may use, each in its latest version."""
+        store, principal = self._registry.store, principal_of(context)
+        skills: dict[str, Skill] = {}
+        after = ""
+        shown = bool(principal.grants)
+        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE, with_private=shown):
+            for package in page:
+                name, latest = package.name.name, package.latest
+                is_listed = may_know(principal, package) and may_use(principal, package)
+                is_gone = package.renamed_to or package.state.status is Status.QUARANTINED
+                if not is_listed or not latest or is_gone:
+                    continue
+                skill = context.view.usable.skills.get(name)  # the catalog has most of them
+                if skill is None or (skill.publisher, skill.version) != (namespace, latest):
+                    found = await store.version(package.name, latest)
+                    skill = found and found.skill._replace(state=state_in_index(package.state, found.state))
+                if skill is not None:
+                    skills[name] = skill
+            after = page[-1].name.name
+        url = artifacts_url(context.path, self._base_url)
+        return IndexResponse(skills, tuple(skills), url, old, cache=context.view.cache)
+
+    async def _versions(self, package: Package, artifacts: str) -> VersionList:
+        rows = [
+            version_entry(one.skill, artifacts)._replace(
+                published=one.published,
+                published_by=one.publisher,
+                status=one.state.status.value,
+                reason=one.state.reason,
+                successor=one.state.successor,
+            )
+            for one in await self._registry.store.versions(package.name)
+        ]
+        state = package.state
+        return VersionList(
+            *package.name, tuple(rows), package.latest, state.status.value, state.reason, state.successor
+        )
 
 
 class IndexedSkill(Struct, forbid_unknown_fields=True):

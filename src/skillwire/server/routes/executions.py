@@ -46,9 +46,8 @@ from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
 from skillwire.protocols.skill_sharing.validation import parse_as
-from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import answer_fields, make_body, stream
-from skillwire.server.execution_service import ExecutionService
+from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
 from skillwire.server.problems import READ, Problem, ProblemError, answer_preflight, method_not_allowed
 from skillwire.server.quotas import caller_of

@@ -29,12 +29,11 @@ from skillwire.bridges.listings import (
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.catalog import summarize
 from skillwire.server.components import Protocol
-from skillwire.server.context import SiteUrlCache
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
 from skillwire.server.revision import SiteUrlBody, has_failed
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Operation, Route, SiteUrlCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.model.skill import Skill
     from skillwire.server.components import Services
-    from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, IndexCache
+    from skillwire.server.routing import RequestContext
 
     #: The names of executable skills, and a text that changes with them.
     Runnable = tuple[tuple[str, ...], str]

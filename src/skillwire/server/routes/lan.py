@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanScene, LanSkill, LanSnapshot
     from skillwire.registry.accounts import Actor
     from skillwire.server.components import Services
-    from skillwire.server.context import RequestContext
     from skillwire.server.lan.service import LanService
+    from skillwire.server.routing import RequestContext
     from skillwire.trust.certificates import RequestedNames
 
 SNAPSHOT_PATH: Final = "/lan.json"

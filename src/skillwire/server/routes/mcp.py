@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from skillwire.bridges.mcp.server import HttpEndpoint
     from skillwire.server.components import Services
-    from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
+    from skillwire.server.routing import RequestContext
     from skillwire.server.rpc_methods import ByteQuota
 
 _MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {limits.RPC_ANSWER_BYTES:,} bytes")

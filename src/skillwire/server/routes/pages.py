@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
-    from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
-    from skillwire.server.routing import Handler
+    from skillwire.server.routing import Handler, RequestContext
     from skillwire.web.environment import Notice
     from skillwire.web.public_pages import CallPart, FoundSkills, Part, SkillText
 

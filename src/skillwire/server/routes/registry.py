@@ -32,7 +32,6 @@ from skillwire.registry.accounts import ADMIN
 from skillwire.registry.packages import PublishRight, is_member
 from skillwire.registry.skill_center import unmet_capabilities
 from skillwire.server.components import Protocol, RegistryComponents, Services
-from skillwire.server.context import RequestContext
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.registry_parts import first_day, read_upload
@@ -59,7 +58,7 @@ from skillwire.server.routes.registry_requests import (
     row,
     tagged_answer,
 )
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Operation, RequestContext, Route
 
 #: Of an offset.
 _DIGITS: Final = 12

@@ -25,7 +25,6 @@ from skillwire.registry.accounts import ADMIN, REGISTRY_SCOPES, Actor, NewToken,
 from skillwire.server.account_pages import AccountPages
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.components import Protocol, RegistryComponents, Services
-from skillwire.server.context import RequestContext
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import JSON
 from skillwire.server.problems import Problem, ProblemError, too_many
@@ -45,7 +44,7 @@ from skillwire.server.routes.registry_requests import (
     row,
     tagged_answer,
 )
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Operation, RequestContext, Route
 
 _ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]

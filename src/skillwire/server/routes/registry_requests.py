@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from skillwire.model.package import Package, PackageName
     from skillwire.registry.accounts import Actor
     from skillwire.registry.packages import Registry
-    from skillwire.server.context import RequestContext
-    from skillwire.server.routing import Handler
+    from skillwire.server.routing import Handler, RequestContext
 
 #: The path of the API, and the media types of archives.
 API: Final = "/api/registry"

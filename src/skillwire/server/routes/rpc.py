@@ -30,12 +30,11 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.components import Interface, Protocol, Services
-from skillwire.server.context import RequestContext
 from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
 from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem
 from skillwire.server.responses import find_part, in_pieces, json_response, no_content, run_while_connected, send_pieces
-from skillwire.server.routing import Answer, Operation, Route
+from skillwire.server.routing import Answer, Operation, RequestContext, Route
 from skillwire.server.rpc_methods import (
     GONE,
     ByteQuota,

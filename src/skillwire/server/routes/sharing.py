@@ -22,13 +22,12 @@ from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN, descriptor_p
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode_descriptor
 from skillwire.server.components import Interface, Protocol, Services, StaticView
-from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept, listed, reference
 from skillwire.server.problems import Problem
 from skillwire.server.responses import BlobSender
 from skillwire.server.revision import SiteUrlBody
-from skillwire.server.routing import Operation, Route
+from skillwire.server.routing import Operation, RequestContext, Route, SiteUrlCache
 
 _PARAMETERS: Final = 16
 

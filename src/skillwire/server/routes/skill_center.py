@@ -33,7 +33,6 @@ from skillwire.protocols.skill_discovery.center import (
 )
 from skillwire.registry.skill_center import CenterIndex, list_names
 from skillwire.server.components import Protocol, Services
-from skillwire.server.context import RequestContext, SiteUrlCache
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
 from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import BlobSender, json_response
@@ -48,7 +47,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routes.sharing import SharingAnswers, SkillSharing
-from skillwire.server.routing import Answer, Handler, Operation, Route
+from skillwire.server.routing import Answer, Handler, Operation, RequestContext, Route, SiteUrlCache
 
 _PAGED: Final = ("limit", "after")
 _ALIAS: Final = "/api/v1/skills"

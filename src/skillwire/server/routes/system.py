@@ -26,12 +26,11 @@ from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.authentication import RESOURCE_PATH
 from skillwire.server.components import Services
-from skillwire.server.context import RequestContext
 from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept
 from skillwire.server.problems import NOT_FOUND, NOT_READY
 from skillwire.server.prometheus import render_metrics
 from skillwire.server.responses import CachedResponse, json_response
-from skillwire.server.routing import Answer, Handler, Operation, Route
+from skillwire.server.routing import Answer, Handler, Operation, RequestContext, Route
 from skillwire.server.search import SEARCH_PATH
 
 #: The text format of Prometheus, as its library names it.

@@ -429,12 +429,9 @@ def make_components(
         skills = await ledger.open_skills() if await ledger.exists() else ()
         return {file.digest for skill in skills for file in skill.files}
 
-    async def none_ungranted(_: Iterable[Skill]) -> list[str]:
-        return []
-
     def warn(skills: Iterable[Skill]) -> None:
         if runs.execute_skill or not is_local:
-            ungranted = none_ungranted if settings.grant_all else stores.ungranted
+            ungranted = None if settings.grant_all else stores.ungranted
             unset = (lambda names: _secrets(settings).find(names)[1]) if settings.concurrency else None
             wait_for(log_publish_warnings(skills, ungranted, unset))
 

@@ -50,7 +50,7 @@ from skillwire.server.console_request import (
     following_path,
     read_console_request,
 )
-from skillwire.server.http import encode_fields
+from skillwire.server.http import encode_fields, send_response
 from skillwire.server.problems import ProblemError
 from skillwire.server.responses import run_while_connected
 from skillwire.web.environment import Notice, login_page, notice_page
@@ -153,9 +153,7 @@ class PageStreams:
     ) -> None:
         """Send what ``make`` returns whenever something changed, for as long as ``is_good``."""
         if self._is_closed or len(self._open) >= limits.CONSOLE_STREAMS:
-            fields = encode_fields(_STREAMS_FULL)
-            await send({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": fields})
-            await send({"type": "http.response.body", "body": b""})
+            await send_response(send, HTTPStatus.SERVICE_UNAVAILABLE, encode_fields(_STREAMS_FULL))
             return
         await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": encode_fields(_STREAM_FIELDS)})
         writing = asyncio.create_task(self._write(make, is_good, send))
@@ -375,9 +373,8 @@ class ConsolePages:
             raise RefusedError(*_GONE)
         name = f'attachment; filename="{execution_id}-{which}"'
         fields = {**_DOCUMENT, "Content-Disposition": name, "Content-Length": str(len(data))}
-        await request.send({"type": "http.response.start", "status": 200, "headers": encode_fields(fields)})
         body = b"" if request.scope["method"] == "HEAD" else data
-        await request.send({"type": "http.response.body", "body": body})
+        await send_response(request.send, HTTPStatus.OK, encode_fields(fields), body)
 
     async def cancel(self, request: ConsoleRequest, execution_id: str) -> None:
         """Cancel one, and redirect to its page."""

@@ -50,13 +50,6 @@ def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -
     return found
 
 
-def _shortened(offer: DhtOffer) -> DhtOffer:
-    """Return an offer without its last scene, or else without its last capability."""
-    if offer.scenes:
-        return offer._replace(scenes=offer.scenes[:-1])
-    return offer._replace(capabilities=offer.capabilities[:-1])
-
-
 class DhtService(NetworkService["DhtAgent"]):
     """Keeps a node of the DHT for a server.
 
@@ -143,7 +136,10 @@ class DhtService(NetworkService["DhtAgent"]):
             offer, reason = whole, agent.flaw(whole)
             flaw = reason
             while flaw is not None and (offer.scenes or offer.capabilities):
-                offer = _shortened(offer)
+                if offer.scenes:
+                    offer = offer._replace(scenes=offer.scenes[:-1])
+                else:
+                    offer = offer._replace(capabilities=offer.capabilities[:-1])
                 flaw = agent.flaw(offer)
             if flaw is not None or len(found) >= limits.DHT_OFFERS:
                 skipped[offer.skill_id] = flaw or f"a node announces at most {int(limits.DHT_OFFERS):,} skills"

@@ -15,7 +15,6 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -50,8 +49,8 @@ from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, SkillDescriptor
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.server.http import LOGGED
-from skillwire.server.log import GRANT, log_ungranted, log_unset
-from skillwire.server.monitoring import BackgroundTasks
+from skillwire.server.log import GRANT, few
+from skillwire.server.monitoring import BackgroundTasks, wait_until_set
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 from skillwire.wire.tracing import open_span, read_trace
 
@@ -147,16 +146,19 @@ class GrantCache:
 
 async def log_publish_warnings(
     skills: Iterable[Skill],
-    ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]],
+    ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]] | None,
     unset: Callable[[Iterable[str]], list[str]] | None,
 ) -> None:
     """Log the skills without the grant they need, and the secrets of the others without a value.
 
-    ``unset`` is None where no code runs in this process. Raises StorageError (``DATABASE``, ``SECRETS_FILE``).
+    ``ungranted`` is None where all may run, ``unset`` where no code runs in this process.
+    Raises StorageError (``DATABASE``, ``SECRETS_FILE``).
     """
     log, asking = structlog.get_logger("skillwire"), [skill for skill in skills if needs_grant(skill)]
-    names = set(await ungranted(asking))
-    log_ungranted(log, sorted(names))
+    names = set(await ungranted(asking)) if ungranted else set()
+    if names:
+        fix = GRANT.format(min(names))
+        log.warning("not granted, so that calls are refused", skills=few(sorted(names)), fix=fix)
     if unset is None:
         return
     secrets = {
@@ -166,7 +168,10 @@ async def log_publish_warnings(
         for secret in skill.action.permissions.secrets
     }
     missing = await asyncio.to_thread(unset, secrets)
-    log_unset(log, missing, sorted({secrets[secret] for secret in missing}))
+    if missing:
+        named = {"secrets": ", ".join(missing), "skills": few(sorted({secrets[secret] for secret in missing}))}
+        fix = "set them in the environment of the server, or in the secrets_file of its configuration"
+        log.warning("secrets are not set, so that calls may fail", **named, fix=fix)
 
 
 #: Waits some seconds: ``asyncio.sleep``, or a clock of tests.
@@ -247,9 +252,7 @@ class Subscription:
 
     async def wait(self, seconds: float) -> bool:
         """Return whether something changed since the last call, waiting at most ``seconds``."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
+        await wait_until_set(self._event, seconds)
         is_changed = self._event.is_set()
         self._event.clear()
         return is_changed
@@ -310,9 +313,7 @@ class Dispatcher:
 
     async def wait(self, seconds: float) -> None:
         """Return when there may be something, or after ``seconds``."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
+        await wait_until_set(self._event, seconds)
         self._event.clear()
 
 

@@ -84,7 +84,8 @@ class Executions:
         route: InvocationRoute,
         *,
         origins: Origins,
-        background: Sequence[Worker | WebhookSender],
+        worker: Worker,
+        webhooks: WebhookSender,
         callables: CallableSkills,
         locked: Callable[[Principal | None, str | None, Scope], ProblemError],
         base_url: str,
@@ -94,7 +95,8 @@ class Executions:
         self.runs = runs
         self._route = route
         self._origins = origins
-        self._background = background
+        self._worker = worker
+        self._background = (worker, webhooks)
         self._callables = callables
         self._locked = locked
         self._base_url = base_url
@@ -125,8 +127,7 @@ class Executions:
 
         def look() -> None:
             self.service.look()
-            for one in self._background:
-                one.look()
+            self._worker.look()
 
         if not self._tasks:
             self.service.ledger.watch(look)
@@ -407,7 +408,8 @@ def make_executions(
         service,
         route,
         origins=Origins(runs.origins, base_url),
-        background=(worker, webhooks),
+        worker=worker,
+        webhooks=webhooks,
         callables=callables,
         locked=partial(authentication.forbidden, wish="invoke"),
         base_url=base_url,

@@ -233,7 +233,9 @@ class Connection(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", transport))
         self.logger = _LIBRARY_LOG
         application = cast("Application", self.config.app)
-        self._fast_path = _fast_path(application)
+        if not hasattr(application.state, "fast_path"):  # one for all connections
+            application.state.fast_path = FastPath(application.services, application.log)
+        self._fast_path: FastPath = application.state.fast_path
         most = limits.SERVER_CONNECTIONS if self.limit_concurrency is None else self.limit_concurrency - 1
         self._counted = self._fast_path.connect(self.client, most)
         if self._counted is None:  # what was sent is read first: a close before it would be a reset
@@ -396,12 +398,3 @@ class Connection(HttpToolsProtocol):
             own = join_fields(encode_fields(problem.fields))
             self.transport.write(head.encode("ascii") + own + b"\r\n" + body)
         self.transport.close()
-
-
-def _fast_path(application: Application) -> FastPath:
-    """Return the fast path of an application, one for all of its connections."""
-    if not hasattr(application.state, "fast_path"):
-        services = application.services
-        application.state.fast_path = FastPath(services, application.log)
-    found: FastPath = application.state.fast_path
-    return found

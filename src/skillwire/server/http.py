@@ -28,7 +28,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 from uuid import UUID, uuid4
 
-from starlette.types import Scope
+from starlette.types import Scope, Send
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
@@ -112,6 +112,17 @@ class RequestIds:
 
 #: The request that is being answered, for the log.
 LOGGED: Final[ContextVar[RequestIds | None]] = ContextVar("skillwire_request", default=None)
+
+
+def address_of(scope: Scope) -> str:
+    """Return the IP address that a request came from; empty when the server does not say."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
+async def send_response(send: Send, status: int, fields: Fields, body: bytes = b"") -> None:
+    """Send a whole response."""
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})
 
 
 def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.
 GRANT: Final = "skillwire grant add FOLDER/{0}, or NAMESPACE/{0} for a package of a registry"
-#: The same about secrets that are not set.
-UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
@@ -121,20 +119,8 @@ def _names(names: Sequence[str]) -> str | int:
     return ", ".join(names) if len(names) <= _NAMED else len(names)
 
 
-def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
-    """Log the published skills without a grant: their calls are refused."""
-    if names:
-        log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT.format(names[0]))
-
-
-def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequence[str]) -> None:
-    """Log the missing secrets of skills that may run."""
-    if secrets:
-        named = {"secrets": ", ".join(secrets), "skills": _few(skills)}
-        log.warning("secrets are not set, so that calls may fail", **named, fix=UNSET_FIX)
-
-
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """Return the first of the names, and the number of the others."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -23,6 +23,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
@@ -107,6 +108,13 @@ class BackgroundTasks:
     def _report_failing(self) -> None:
         with self._reporting:  # threads overtake each other, so the last report reads what fails by then
             self._report(dict(self.failing))
+
+
+async def wait_until_set(event: asyncio.Event, seconds: float) -> None:
+    """Return when ``event`` is set, or after ``seconds``."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:

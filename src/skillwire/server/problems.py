@@ -26,7 +26,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
-from skillwire.server.http import encode_fields
+from skillwire.server.http import encode_fields, send_response
 from skillwire.server.quotas import Allowance
 
 _ATTEMPTS: Final = 3
@@ -66,8 +66,7 @@ class Problem:
         body = self.body()
         own = {"Content-Type": self.media_type, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
         fields = encode_fields(own, OPEN_FIELDS, self.fields)
-        await send({"type": "http.response.start", "status": self.status, "headers": fields})
-        await send({"type": "http.response.body", "body": b"" if head else body})
+        await send_response(send, self.status, fields, b"" if head else body)
 
 
 class ProblemError(Exception):
@@ -129,8 +128,7 @@ async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
         "Access-Control-Allow-Headers": ", ".join((_FIELDS, *fields)),
         "Access-Control-Max-Age": "86400",
     }
-    await send({"type": "http.response.start", "status": 204, "headers": encode_fields(own, OPEN_FIELDS)})
-    await send({"type": "http.response.body", "body": b""})
+    await send_response(send, 204, encode_fields(own, OPEN_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)

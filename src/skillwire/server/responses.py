@@ -40,6 +40,7 @@ from skillwire.server.http import (
     matching_tag,
     read_fields,
     requested_part,
+    send_response,
 )
 from skillwire.server.problems import unsatisfiable
 from skillwire.web.assets import CONSOLE_FIELDS, PAGE_FIELDS
@@ -164,9 +165,9 @@ class CachedResponse:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer a GET or HEAD, as an ASGI application."""
         status, variant = self.choose(scope["headers"])
-        await send({"type": "http.response.start", "status": status, "headers": variant.fields[status].copy()})
         is_head_only = status == HTTPStatus.NOT_MODIFIED or scope["method"] == "HEAD"
-        await send({"type": "http.response.body", "body": b"" if is_head_only else self._body(variant)})
+        body = b"" if is_head_only else self._body(variant)
+        await send_response(send, status, variant.fields[status].copy(), body)
 
     def ready(self, method: bytes, fields: Fields) -> WireResponse | None:
         """Return the response to a request with this method and these header fields, if the method reads."""
@@ -236,8 +237,7 @@ class BytesResponse:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer a request."""
         headers = [*self.fields, (b"content-length", b"%d" % len(self.body))]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
+        await send_response(send, self.status, headers, b"" if scope["method"] == "HEAD" else self.body)
 
 
 def json_response(body: bytes, status: int = 200, media_type: str = "application/json", **fields: str) -> BytesResponse:
@@ -254,9 +254,7 @@ def private_json(body: bytes) -> BytesResponse:
 
 async def no_content(_scope: Scope, _receive: Receive, send: Send) -> None:
     """Send an empty response (204)."""
-    fields = encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS)
-    await send({"type": "http.response.start", "status": 204, "headers": fields})
-    await send({"type": "http.response.body", "body": b""})
+    await send_response(send, 204, encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS))
 
 
 async def run_while_connected(task: asyncio.Task[V], receive: Receive) -> asyncio.Task[V]:
@@ -411,8 +409,7 @@ class Page:
             own = {**_FIELDS, **self.fields, "ETag": tag}
             if self.status == HTTPStatus.OK and matching_tag(asked.get(b"if-none-match", ""), (tag,)):
                 del own["Content-Type"]
-                await send({"type": "http.response.start", "status": 304, "headers": encode_fields(own, PAGE_FIELDS)})
-                await send({"type": "http.response.body", "body": b""})
+                await send_response(send, 304, encode_fields(own, PAGE_FIELDS))
                 return
             fields = {**PAGE_FIELDS, **own}
         if coding == "br":

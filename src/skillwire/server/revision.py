@@ -136,14 +136,11 @@ def _join(head: bytes, blocks: Sequence[Block]) -> tuple[CachedResponse, list[Bl
     end = checksum.to_bytes(4, "little") + (size % 2**32).to_bytes(4, "little")
     body = b"".join([_GZIP_HEAD, *(block.compressed for block in joined), _GZIP_END, end])
     digest = hashlib.sha256(b"".join(block.digest for block in joined)).hexdigest()
-    return CachedResponse(GzipBody(body, size, digest), JSON, CachePolicy.BRIEF), _within(body, joined, places)
-
-
-def _within(body: bytes, joined: Sequence[Block], places: Sequence[int]) -> list[Block]:
     view, ends = memoryview(body), [len(_GZIP_HEAD)]
     for block in joined:
         ends.append(ends[-1] + len(block.compressed))
-    return [joined[place]._replace(compressed=view[ends[place] : ends[place + 1]]) for place in places]
+    within = [joined[place]._replace(compressed=view[ends[place] : ends[place + 1]]) for place in places]
+    return CachedResponse(GzipBody(body, size, digest), JSON, CachePolicy.BRIEF), within
 
 
 def _shift(size: int) -> int:

@@ -25,7 +25,17 @@ from skillwire.errors import SkillwireError, StorageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
-from skillwire.server.http import CONTEXT, VARY, RequestIds, encode_fields, path_of, read_fields, root_of, site_of
+from skillwire.server.http import (
+    CONTEXT,
+    VARY,
+    RequestIds,
+    address_of,
+    encode_fields,
+    path_of,
+    read_fields,
+    root_of,
+    site_of,
+)
 from skillwire.server.monitoring import RouteLabel
 from skillwire.server.problems import NOT_READY, READ, Preflight, Problem, ProblemError, problem_for, too_many
 from skillwire.server.quotas import RateLimit, RateLimiter, caller_of
@@ -177,7 +187,7 @@ class RequestContext:
     @property
     def address(self) -> str:
         """The IP address that the request came from; empty when the server does not say."""
-        return self.scope["client"][0] if self.scope.get("client") else ""
+        return address_of(self.scope)
 
     @property
     def method(self) -> str:

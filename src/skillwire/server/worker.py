@@ -46,7 +46,8 @@ from skillwire.model.execution import (
     Reason,
 )
 from skillwire.model.url import parse_url
-from skillwire.server.execution_service import ExecutionService, log_facts, span_attributes
+from skillwire.server.execution_service import Dispatcher, ExecutionService, log_facts, span_attributes
+from skillwire.server.monitoring import wait_until_set
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.tracing import open_span, read_trace, send_traced
 
@@ -221,7 +222,7 @@ class Worker:
         self._finished: set[Claim] = set()  # whose outcome is known here and not in the ledger
         self._claiming = asyncio.Lock()
         self._stopping = asyncio.Event()
-        self._looked = asyncio.Event()
+        self._looked = Dispatcher()
         self._log = structlog.get_logger("skillwire.executions")
 
     async def work(self) -> None:
@@ -246,16 +247,14 @@ class Worker:
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        self._looked.set()  # there is no lease to renew any more
+        self._looked.wake()  # there is no lease to renew any more
 
     def _is_over(self) -> bool:
         """Whether nothing runs any more, and nothing will."""
         return self._stopping.is_set() and not self._running and not self._claiming.locked()
 
     async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await wait_until_set(self._stopping, seconds)
 
     async def _claim(self) -> None:
         """Claim as many as may run, then wait until something changes."""
@@ -296,10 +295,7 @@ class Worker:
 
     async def _keep(self) -> None:
         """Renew the leases when it is time, and when another process has changed the ledger."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._service.settings.lease / _RENEWALS):
-                await self._looked.wait()
-        self._looked.clear()
+        await self._looked.wait(self._service.settings.lease / _RENEWALS)
         await self._renew()
 
     async def _renew(self) -> None:
@@ -312,7 +308,7 @@ class Worker:
     def look(self) -> None:
         """Claim what others left, and find out what they ended."""
         self._service.dispatcher.wake()
-        self._looked.set()
+        self._looked.wake()
 
     def _end(self, claim: Claim) -> None:
         task = self._running.get(claim)
@@ -481,9 +477,6 @@ class WebhookSender:
 
         await service.background.repeat("webhooks", begin_due, service.sleep, _DUE_PAUSE, self._stopping.is_set)
 
-    def look(self) -> None:
-        """Do nothing: the loop waits for changes itself."""
-
     async def stop(self, seconds: float) -> None:
         """Begin no more deliveries; wait ``seconds`` for those under way, then leave them to be made again."""
         self._stopping.set()
@@ -499,15 +492,7 @@ class WebhookSender:
         if len(self._under_way) >= limits.WEBHOOK_CONCURRENCY:
             await asyncio.wait(self._under_way, timeout=_DUE_LOOK, return_when=asyncio.FIRST_COMPLETED)
             return seen
-        stopping = asyncio.create_task(self._stopping.wait())
-        changed = asyncio.create_task(self._service.changes.beyond(seen, _DUE_LOOK))
-        await asyncio.wait({stopping, changed}, return_when=asyncio.FIRST_COMPLETED)
-        number = changed.result() if changed.done() else seen
-        for task in (stopping, changed):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        return number
+        return await self._service.changes.beyond(seen, _DUE_LOOK)
 
     async def _begin(self, execution: Execution) -> None:
         """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""

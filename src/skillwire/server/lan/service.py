@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -36,7 +37,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.route_agent import Offer, check_record_size
 from skillwire.server.execution_service import Notifier
 from skillwire.server.lan.health import GOOD, UNCHECKED, HealthReading, SkillHealth
-from skillwire.server.monitoring import LanCount
+from skillwire.server.monitoring import LanCount, wait_until_set
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -304,16 +305,11 @@ class NetworkService(Generic[AgentT]):
     async def _repeat(self, task: str, do: Callable[[], Awaitable[object]], every: float) -> None:
         """Repeat ``do`` at each revision, and every few seconds."""
 
-        async def wait(seconds: float) -> None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._wake.wait()
-
         async def awake() -> None:
             self._wake.clear()
             await do()
 
-        await self._background.repeat(task, awake, wait, every, lambda: self._has_left)
+        await self._background.repeat(task, awake, partial(wait_until_set, self._wake), every, lambda: self._has_left)
 
 
 #: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.

@@ -53,7 +53,7 @@ from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
 from skillwire.server.execution_service import Dispatcher, log_publish_warnings
-from skillwire.server.executions import ExecutionRoutes, make_executions
+from skillwire.server.executions import ExecutionRoutes, Executions
 from skillwire.server.log import MissingNames
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.monitoring import ExecutionStats, ReadinessCheck, wait_for
@@ -79,7 +79,7 @@ from skillwire.server.rpc_methods import SkillListCache
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
@@ -88,7 +88,6 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Executor, RunBlobs
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
-    from skillwire.server.executions import Executions
     from skillwire.server.routing import Route
 
     StrPath = str | os.PathLike[str]
@@ -411,13 +410,14 @@ def make_components(
     authentication = make_authentication(configured, stores, base)
     if packages:
         authentication.serve_registry(packages.registry, is_limited=configured.limits_registry)
-    executions = open_executions(
+    executions = Executions(
         configured,
         stores,
         served,
         authentication,
         make_executors(settings, stores, served, runs, functions),
-        downloads=downloads,
+        restore=downloads.restore,
+        report=write_failing,
         base_url=base,
         access_log=access_log,
         functions=[one.digest for one in functions],
@@ -488,39 +488,6 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
     )
 
 
-def open_executions(
-    configuration: ServerConfiguration,
-    stores: Stores,
-    blobs: BlobStore,
-    authentication: Authentication,
-    executors: Mapping[ExecutorKind, Callable[[], Executor]],
-    *,
-    downloads: Downloads,
-    base_url: str = "",
-    access_log: bool = True,
-    functions: Collection[str] = (),
-) -> Executions:
-    """Return the executions of a server, on the ledger in ``stores``; see ``make_executions``."""
-    write_failing({})  # a killed process with this number, such as 1 in a container, could not take its back
-    return make_executions(
-        stores.ledger,
-        stores.run_blobs(configuration.runs),
-        stores.grants,
-        configuration=configuration,
-        blobs=blobs,
-        authentication=authentication,
-        executors=executors,
-        server_key=stores.server_key,
-        clock=stores.clock,
-        base_url=base_url,
-        access_log=access_log,
-        functions=functions,
-        leads=stores.leads,
-        restore=downloads.restore if stores.is_shared else None,
-        report=write_failing,
-    )
-
-
 def _secrets(settings: ExecutionSettings) -> Secrets:
     return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
 
@@ -534,9 +501,9 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     stores = open_stores(store)
     wait_for(stores.prepare())
     executors = make_executors(settings, stores, blobs, configuration.runs)
-    downloads = Downloads(stores.packages, blobs, stores.tokens, time.time)
     authentication = make_authentication(configuration, stores)
-    return open_executions(configuration, stores, blobs, authentication, executors, downloads=downloads)
+    restore = Downloads(stores.packages, blobs, stores.tokens, time.time).restore
+    return Executions(configuration, stores, blobs, authentication, executors, restore=restore, report=write_failing)
 
 
 def make_executors(

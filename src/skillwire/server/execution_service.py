@@ -75,17 +75,17 @@ class CallableSkills:
         self._blobs = blobs
         self._kept: OrderedDict[Digest, CallableSkill] = OrderedDict()
 
-    def known(self, skill: Skill) -> CallableSkill | None:
-        """Return the callable skill, if it was made before."""
-        return self._kept.get(skill.artifact.digest)
+    async def load(self, skill: Skill) -> CallableSkill | None:
+        """Return the callable skill; None for one that is not executed here."""
+        return self._kept.get(skill.artifact.digest) or await asyncio.to_thread(self.of, skill)
 
     def of(self, skill: Skill) -> CallableSkill | None:
-        """Return the callable skill; None for one that is not executed here. It may read a file."""
+        """Return what :meth:`load` returns, in a thread: it may read a file."""
         if is_code(skill):
             return callable_code(skill)
         if skill.action is None or skill.sharing is None:
             return None
-        kept = self.known(skill)
+        kept = self._kept.get(skill.artifact.digest)
         if kept is not None:
             return kept
         callable_skill = make_callable_skill(skill, self.descriptor(skill))

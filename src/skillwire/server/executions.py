@@ -28,7 +28,7 @@ from skillwire.server.execution_service import CallableSkills, ExecutionService,
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.monitoring import BackgroundTasks
 from skillwire.server.openapi import CONDITION, JSON, TEXT
-from skillwire.server.problems import NOT_FOUND, READ, ProblemError
+from skillwire.server.problems import NOT_FOUND, READ
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.routes.executions import (
     EndpointMatch,
@@ -49,16 +49,16 @@ from skillwire.server.worker import WebhookSender, Worker
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from starlette.types import ASGIApp, Scope
 
+    from skillwire.adapters.stores import Stores
     from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
     from skillwire.model.execution import Execution
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
+    from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_sharing.messages import InvocationRequest
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import AccessView, Revision
@@ -76,29 +76,62 @@ _FORM_WAIT: Final = 2
 
 
 class Executions:
-    """Calls and executions in this server: answers requests, and runs the tasks in the background."""
+    """Calls and executions in this server: answers requests, and runs the tasks in the background.
+
+    ``executors`` are made when first needed. ``report`` gets the background tasks that fail, now and later.
+    """
 
     def __init__(
         self,
-        service: ExecutionService,
-        route: InvocationRoute,
+        configuration: ServerConfiguration,
+        stores: Stores,
+        blobs: BlobStore,
+        authentication: Authentication,
+        executors: Mapping[ExecutorKind, Callable[[], Executor]],
         *,
-        origins: Origins,
-        worker: Worker,
-        webhooks: WebhookSender,
-        callables: CallableSkills,
-        locked: Callable[[Principal | None, str | None, Scope], ProblemError],
-        base_url: str,
-        runs: Runs,
+        restore: Restore,
+        report: Callable[[Mapping[str, str]], object],
+        base_url: str = "",
+        access_log: bool = True,
+        functions: Collection[str] = (),
     ) -> None:
-        self.service = service
-        self.runs = runs
-        self._route = route
-        self._origins = origins
-        self._worker = worker
-        self._background = (worker, webhooks)
+        settings, runs = configuration.executions, configuration.runs
+        callbacks, callables = AddressPolicy(allow=settings.allow_callbacks), CallableSkills(blobs)
+        report({})  # a killed process with this number, such as 1 in a container, could not take its back
+        self.service = service = ExecutionService(
+            stores.ledger,
+            settings=settings,
+            clock=stores.clock,
+            log_accepted=access_log,
+            background=BackgroundTasks(report),
+        )
+
+        async def may_run(skill: Skill) -> bool:
+            if is_code(skill):  # no grant can name code that comes with a call: all of it is allowed, or none
+                return bool(runs.run_code)
+            return settings.grant_all or await stores.grants().allows(skill)
+
+        granted, run_blobs = GrantCache(may_run), stores.run_blobs(runs)
+        webhooks = WebhookSender(service, AsyncDriver(callbacks), stores.server_key, queue=settings.queue)
+        self._worker = Worker(
+            service,
+            executors,
+            callables,
+            may_run,
+            functions=functions,
+            expire_blobs=run_blobs.expire,
+            leads=stores.leads,
+            restore=restore if stores.is_shared else None,
+        )
+        self._background = (self._worker, webhooks)
+        self._route = InvocationRoute(
+            service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
+        )
+        self.runs = Runs(service, callables, granted, run_blobs, settings=runs)
+        self.runs.on_accept = self.start
+        self._origins = Origins(runs.origins, base_url)
         self._callables = callables
-        self._locked = locked
+        self._locked = partial(authentication.forbidden, wish="invoke")
         self._base_url = base_url
         self.bodies = Bodies()
         self.answers = Bodies(RPC_BOUNDS)
@@ -349,71 +382,3 @@ class ExecutionRoutes:
         await context.authenticate()
         context.label = "none"
         return await self._pages.absent(context) if context.prefers_html() else NOT_FOUND
-
-
-def make_executions(
-    ledger: ExecutionLedger,
-    run_blobs: RunBlobs,
-    grants: Callable[[], Grants],
-    *,
-    configuration: ServerConfiguration,
-    blobs: BlobStore,
-    authentication: Authentication,
-    executors: Mapping[ExecutorKind, Callable[[], Executor]],
-    server_key: Callable[[], bytes],
-    clock: Clock,
-    base_url: str,
-    access_log: bool,
-    functions: Collection[str],
-    leads: Callable[[str], Awaitable[bool]],
-    restore: Restore | None,
-    report: Callable[[Mapping[str, str]], object],
-) -> Executions:
-    """Return what accepts, runs and follows executions; ``executors`` are made when first needed.
-
-    ``report`` gets the background tasks that fail.
-    """
-    settings, runs = configuration.executions, configuration.runs
-    callbacks = AddressPolicy(allow=settings.allow_callbacks)
-    callables = CallableSkills(blobs)
-    service = ExecutionService(
-        ledger,
-        settings=settings,
-        clock=clock,
-        log_accepted=access_log,
-        background=BackgroundTasks(report),
-    )
-
-    async def may_run(skill: Skill) -> bool:
-        if is_code(skill):  # no grant can name code that comes with a call: all of it is allowed, or none
-            return bool(runs.run_code)
-        return settings.grant_all or await grants().allows(skill)
-
-    webhooks = WebhookSender(service, AsyncDriver(callbacks), server_key, queue=settings.queue)
-    granted = GrantCache(may_run)
-    route = InvocationRoute(
-        service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
-    )
-    worker = Worker(
-        service,
-        executors,
-        callables,
-        may_run,
-        functions=functions,
-        expire_blobs=run_blobs.expire,
-        leads=leads,
-        restore=restore,
-    )
-    executions = Executions(
-        service,
-        route,
-        origins=Origins(runs.origins, base_url),
-        worker=worker,
-        webhooks=webhooks,
-        callables=callables,
-        locked=partial(authentication.forbidden, wish="invoke"),
-        base_url=base_url,
-        runs=Runs(service, callables, granted, run_blobs, settings=runs),
-    )
-    executions.runs.on_accept = executions.start
-    return executions

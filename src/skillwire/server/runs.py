@@ -354,7 +354,7 @@ class Runs:
         openings = {"execute_skill": self._settings.execute_skill}
         instead = f" Or call it without rpc: skillwire call HOST/{skill.name}." if skill.action else ""
         check_allowed(owner, openings, "execute skills", is_local=self._settings.is_local, instead=instead)
-        callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
+        callable_skill = await self._callables.load(skill)
         if callable_skill is None:
             message = f"{skill.name} is instructions: it is read with read_skill_file, not executed"
             raise ValidationError("VALIDATION_ERROR", message, fix="Read its SKILL.md, and do what it says.")

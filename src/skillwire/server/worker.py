@@ -364,9 +364,7 @@ class Worker:
         mounts: dict[str, Skill] = {}
         skill = self._versions.get(execution.digest) or await find(execution.digest)
         await self._restore_files(skill)
-        callable_skill = self._callables.known(skill) if skill else None
-        if skill is not None and callable_skill is None:
-            callable_skill = await asyncio.to_thread(self._callables.of, skill)
+        callable_skill = await self._callables.load(skill) if skill else None
         if skill is None or callable_skill is None:
             raise _UnavailableError("The skill is not here any more")
         if execution.digest not in self._versions and len(self._versions) >= _VERSIONS:

@@ -312,7 +312,7 @@ class InvocationRoute:
 
         Raises ValidationError, TrustError, ProblemError (503) where it cannot be called.
         """
-        callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
+        callable_skill = await self._callables.load(skill)
         if callable_skill is None:
             raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
         if callable_skill.needs_authentication and principal is None:

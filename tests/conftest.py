@@ -31,6 +31,7 @@ settings.load_profile("test")
 # Each program that a test starts would otherwise compile all that it imports: a second, thousands of times.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop("PYTHONUNBUFFERED", None)  # programs write into pipes as those of a user do
 
 # Under nohup or in the background of a script these signals are ignored, also in the programs that tests start, and a
 # program that ignores a signal never ends by it. A handler of our own is not inherited: there they end a program again.

@@ -224,7 +224,7 @@ SERVICE = """
         '''Add two numbers. Use when a sum is asked for.'''
         return a + b
 
-    publisher.serve(port=0, on_ready=lambda address: print(address, flush=True))
+    publisher.serve(port=0, on_ready=print)
 """
 
 

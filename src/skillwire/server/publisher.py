@@ -7,6 +7,7 @@ docs/how-to/publish-a-function.md.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar, overload
 
@@ -162,9 +163,14 @@ class Publisher:
         configure_logging(log_format, lambda *_: None)
         settings = lan_settings(options.get("configuration")) if lan is True else lan or None
         application = self.app(folders, lan=settings, **options)
+
+        def ready(_: object) -> None:
+            on_ready(address)
+            sys.stdout.flush()  # else a pipe or a log gets what `print` wrote when the server ends
+
         with listen(host, port) as listener:
             address = address_of(listener)
-            run(application, listener, on_ready=lambda _: on_ready(address))
+            run(application, listener, on_ready=ready)
 
 
 def _facts(

@@ -86,7 +86,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 }
 #: Command → the module that defines it, where that has another name.
 _MODULES: Final = {
-    "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "update",
+    "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "installed",
+    "update": "installed",
     "diff": "add", "cat": "show", "which": "find", "init": "check", "validate": "check", "rpc": "serve",
     "doctor": "config", "marketplace": "build",
     "worker": "serve", "yank": "publish", "deprecate": "publish",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.publishing import write_skill
 
-from skillwire.cli import publish, update
+from skillwire.cli import installed, publish
 from skillwire.errors import TrustError, ValidationError
 from skillwire.resolver.plan import UpdateComparison
 
@@ -21,7 +21,7 @@ def opened(monkeypatch):
         def open_client(*_, **__):
             yield SimpleNamespace(**methods)
 
-        for module in (publish, update):
+        for module in (publish, installed):
             monkeypatch.setattr(module, "open_client", open_client)
 
     return use
@@ -55,5 +55,5 @@ def test_a_yanked_version_is_called_yanked(told, opened, monkeypatch):
     yanked = TrustError("YANKED", "notes 1.3.0: loses data")
     row = UpdateComparison(locked, "changed", latest, yanked)
     opened(compare=lambda: [row], plan_update=lambda _: None, inspect=lambda _: None)
-    monkeypatch.setattr(update, "reviews_of", lambda _: [])
+    monkeypatch.setattr(installed, "reviews_of", lambda _: [])
     assert told("outdated", status=1).out == "notes  yanked  notes 1.3.0: loses data; there is 1.2.0\n"

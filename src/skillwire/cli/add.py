@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import click
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.cli.documents import ReviewObject
+    from skillwire.cli.documents import ReviewObject, VersionObject
     from skillwire.cli.output import Progress
     from skillwire.client.sync import Client
     from skillwire.errors import SkillwireError
@@ -324,20 +324,17 @@ def reviews_of(plan: InstallPlan) -> list[SkillReview]:
 
 def review_object(review: SkillReview) -> ReviewObject:
     """Return a review for ``--json``."""
-    before = {"version": review.old_version, "digest": review.old_digest}
-    return cast(
-        "ReviewObject",
-        {
-            "name": review.name,
-            "version": review.version,
-            "digest": review.digest,
-            "installed": None if review.before is None else before,
-            "reused": review.is_reused,
-            "may": review.after,
-            "more": review.more,
-            "less": review.less,
-        },
-    )
+    before: VersionObject = {"version": review.old_version, "digest": review.old_digest}
+    return {
+        "name": review.name,
+        "version": review.version,
+        "digest": review.digest,
+        "installed": None if review.before is None else before,
+        "reused": review.is_reused,
+        "may": dict(review.after),
+        "more": dict(review.more),
+        "less": dict(review.less),
+    }
 
 
 def print_review(output: Output, review: SkillReview) -> None:

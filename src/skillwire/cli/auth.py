@@ -50,10 +50,6 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "signing key"}
 
 
-def _origin_of(text: str) -> str:
-    return str(parse_url(parse_source(text).url).origin)
-
-
 def _login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
     grant = credential.grant
     return {
@@ -186,9 +182,8 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
         raise UsageError("USAGE", "name an origin, or pass --all")
     store = open_store()
     marks = {login.credential.origin: login.credential.mark for login in store.logins()}
-    known = list(marks)
-    meant = known if origin is None else [_origin_of(origin)]
-    if origin is not None and meant[0] not in known:
+    meant = list(marks) if origin is None else [str(parse_url(parse_source(origin).url).origin)]
+    if origin is not None and meant[0] not in marks:
         raise NotFoundError("LOGIN_MISSING", f"there is no login for {meant[0]}")
     done: list[LogoutObject] = []
     for place in meant:

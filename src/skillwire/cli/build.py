@@ -112,12 +112,14 @@ def command(
 
     folders = folders or (".",)
     base_url, publisher = check_base_url(options["base_url"]), options["publisher"]
+    if "none" in hosts and len(hosts) > 1:
+        raise UsageError("USAGE", "--host-files none excludes every other host")
     site_options = static_site.SiteOptions(
         roots=tuple(loading.published_roots(folders)),
         site=Path(os.path.abspath(site)),  # noqa: PTH100  # without its dots, and links kept
         base_url=base_url,
         publisher=publisher,
-        hosts=_chosen(hosts),
+        hosts=tuple(host for host in HOSTS if host in hosts or "all" in hosts),
         force=options["force"],
         skip_broken=options["skip_broken"],
         allow_empty=options["allow_empty"],
@@ -160,12 +162,6 @@ def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None
         raise ValidationError("SKILLS_BROKEN", message, fix=fix, details=details)
     message = "none of the skills is public; nothing was written"
     raise NotFoundError("SKILL_NOT_FOUND", message, fix=_NONE_PUBLIC, details=details)
-
-
-def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
-    if "none" in hosts and len(hosts) > 1:
-        raise UsageError("USAGE", "--host-files none excludes every other host")
-    return HOSTS if "all" in hosts else tuple(host for host in HOSTS if host in hosts)
 
 
 def _print_result(output: Output, site: str, report: BuildReport) -> None:

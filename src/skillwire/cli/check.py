@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import click
 
@@ -40,7 +40,6 @@ from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding
 
 if TYPE_CHECKING:
-    from skillwire.cli.documents_run import ValidatedDocument
     from skillwire.protocols.skill_sharing.judge import DocumentReport
 
 
@@ -262,7 +261,18 @@ def validate_command(
     reports = [
         (source, validate_document(_read_document(source, output, **network), source, kind)) for source in sources
     ]
-    output.document({"schema": "skillwire/validate/1", "documents": [_document_object(*row) for row in reports]})
+    documents = [
+        {
+            "source": source,
+            "type": report.kind,
+            "valid": not report.faults,
+            "errors": [
+                {"code": fault.code, **fault.violation._asdict(), "place": fault.place} for fault in report.faults
+            ],
+        }
+        for source, report in reports
+    ]
+    output.document({"schema": "skillwire/validate/1", "documents": documents})
     for source, report in reports:
         _print_report(output, source, report)
     if faults := [fault for _, report in reports for fault in report.faults]:
@@ -301,12 +311,6 @@ def _print_report(output: Output, source: str, report: DocumentReport) -> None:
 
 def _value_text(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value), _VALUE_COLUMNS)
-
-
-def _document_object(source: str, report: DocumentReport) -> ValidatedDocument:
-    errors = [{"code": fault.code, **fault.violation._asdict(), "place": fault.place} for fault in report.faults]
-    fields = {"source": source, "type": report.kind, "valid": not report.faults, "errors": errors}
-    return cast("ValidatedDocument", fields)
 
 
 @click.command()

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
+
+# click keeps to itself what says where the cursor is; its own completion cannot look live names up by a table.
 from click.shell_completion import _resolve_context, _resolve_incomplete, split_arg_string
 
 from skillwire.adapters.clock import moment
@@ -85,10 +87,11 @@ def _references(context: click.Context, typed: str) -> Iterator[Word]:
         for name, description in _published(base):
             yield Word(f"{base}/{name}", description)
     else:
-        for source in () if separator else _sources():
+        sources = load_settings(Path(), os.environ).sources
+        for source in () if separator else sources:
             # A bare name is looked up in indexes; what an endpoint has is named behind its address.
             yield from (Word(*row) for row in (() if "#" in source else _published(source)))
-        endpoints = {_base_of(source) for source in _sources() if "#" in source}
+        endpoints = {_base_of(source) for source in sources if "#" in source}
         for base, short in _known_origins().items():
             if base == f"{LAN}:":  # it has no skills of its own, which a reference could name
                 continue
@@ -109,19 +112,9 @@ def _files(context: click.Context, _: str) -> Iterator[Word]:
             yield Word(file.path, f"{len(file.content):,} bytes")
 
 
-def _agents(_: click.Context, __: str) -> Iterator[Word]:
-    for key, agent in AGENTS.items():
-        yield Word(key, agent.title)
-
-
 def _codes(_: click.Context, typed: str) -> Iterator[Word]:
     for code, row in {**CODES, **RULES}.items():
         yield Word(code.lower() if typed.islower() else code, getattr(row, "summary", ""))
-
-
-def _settings(_: click.Context, __: str) -> Iterator[Word]:
-    for key, row in SETTINGS.items():
-        yield Word(key, row.meaning)
 
 
 def _stored(kind: str, _: click.Context, __: str) -> Iterator[Word]:
@@ -149,19 +142,12 @@ def _executions(_: click.Context, __: str) -> Iterator[Word]:
         yield Word(call.execution_id or "", call.skill_id)
 
 
-def _folders(_: click.Context, __: str) -> Iterator[Word]:
-    yield Word("", kind="dir")
-
-
-def _sources() -> tuple[str, ...]:
-    return load_settings(Path(), os.environ).sources
-
-
 def _known_origins() -> dict[str, str]:
     """Return the origins of the settings and of earlier calls: base URL → its shortest text."""
     book = state_directory() / "origins.json"
     remembered = load_json(book.read_bytes(), max_bytes=STATE_FILE_BYTES) if book.exists() else {}
-    bases = [*map(_base_of, _sources()), *(remembered if isinstance(remembered, dict) else ())]
+    sources = load_settings(Path(), os.environ).sources
+    bases = [*map(_base_of, sources), *(remembered if isinstance(remembered, dict) else ())]
     return {base: _shortest(base) for base in bases}
 
 
@@ -205,7 +191,7 @@ def _cached_index(source: str) -> CachedResponse | None:
 #: Command and parameter → where its values come from. What is not here completes by its type, as click does.
 VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word]]]] = {
     ("add", "references"): _references,
-    ("add", "agents"): _agents,
+    ("add", "agents"): lambda *_: (Word(key, agent.title) for key, agent in AGENTS.items()),
     ("show", "reference"): _references,
     ("cat", "reference"): _references,
     ("cat", "path"): _files,
@@ -214,7 +200,7 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     **{(command, "execution"): _executions for command in ("show", "result", "cancel")},
     ("find", "origins"): _origins,
     ("explain", "codes"): _codes,
-    ("show", "keys"): _settings,
+    ("show", "keys"): lambda *_: (Word(key, row.meaning) for key, row in SETTINGS.items()),
     ("revoke", "origins"): _origins,
     ("revoke", "token_id"): partial(_stored, "tokens"),
     ("rotate", "token_id"): partial(_stored, "tokens"),
@@ -224,11 +210,8 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
         (command, "task_id"): partial(_stored, "tasks")
         for command in ("show", "claim", "complete", "reject", "release")
     },
-    **{(command, "folders"): _folders for command in ("build", "serve", "add")},
+    **{(command, "folders"): lambda *_: iter([Word("", kind="dir")]) for command in ("build", "serve", "add")},
 }
-
-
-# click says by these, which it keeps to itself, where the cursor is; its own completion can do no live names by table.
 
 
 def answer(cli: click.Command, shell: str, arguments: Sequence[str]) -> int:
@@ -257,12 +240,11 @@ def complete(cli: click.Command, before: Sequence[str], incomplete: str) -> list
     kept = incomplete.removesuffix(part) if isinstance(item, click.Option) else ""  # --option=, where it is one word
     source = VALUES.get((context.info_name or "", item.name or "")) if isinstance(item, click.Parameter) else None
     if source is None:
-        return [_own_word(one, kept) for one in item.shell_complete(context, part)]
+        return [
+            Word(kept + one.value if one.type == "plain" else "", _short(one.help or ""), one.type)
+            for one in item.shell_complete(context, part)
+        ]
     return [word._replace(value=kept + word.value) for word in _harmless(source(context, part), part)][:_MOST]
-
-
-def _own_word(item: click.shell_completion.CompletionItem[str], kept: str) -> Word:
-    return Word(kept + item.value if item.type == "plain" else "", _short(item.help or ""), item.type)
 
 
 def _harmless(words: Iterator[Word], part: str) -> Iterator[Word]:
@@ -367,13 +349,6 @@ SCRIPTS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def script_of(shell: str) -> str:
-    """Return the script for ``shell``, with installation instructions in its head."""
-    how, script = SCRIPTS[shell]
-    head = f"#compdef skillwire\n# To install: {how}\n" if shell == "zsh" else f"# To install: {how}\n"
-    return head + script
-
-
 @click.command()
 @click.argument("shell", metavar="SHELL", type=click.Choice(list(SCRIPTS)))
 def command(shell: str) -> None:
@@ -382,6 +357,8 @@ def command(shell: str) -> None:
     It completes commands, options, installed skills, published skills in the cache, agents, settings and codes.
     Pressing Tab never uses the network. The first lines of the script explain its installation.
     """
-    click.echo(script_of(shell))
+    how, script = SCRIPTS[shell]
+    head = "#compdef skillwire\n" if shell == "zsh" else ""
+    click.echo(f"{head}# To install: {how}\n{script}")
     if sys.stdout.isatty():
-        Output().hint("to install it:", SCRIPTS[shell][0])
+        Output().hint("to install it:", how)

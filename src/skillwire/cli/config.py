@@ -69,7 +69,12 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     rows: list[ConfigCredential] = [{"origin": place, "from": source} for place, source in credentials]
     settings = [_object(row) for row in chosen]
     output.document({"schema": "skillwire/config-show/1", "settings": settings, "credentials": rows})
-    output.table(row for setting in chosen for row in _rows(setting, origin=origin))
+    rows_shown: list[list[Part]] = []
+    for setting in chosen:
+        rows_shown.append([setting.key, _text(setting.value), *([_place(setting.place)] if origin else [])])
+        hidden = [row for row in setting.hidden if origin and row.place]
+        rows_shown += [["", dim(f"overrides {_text(row.value)}"), dim(_place(row.place))] for row in hidden]
+    output.table(rows_shown)
     if credentials:
         output.line()
         output.line(bold("credentials"), dim("  values are hidden; each is sent only to its own origin"))
@@ -197,14 +202,6 @@ def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSe
             fix = did_you_mean(closest(key, by_key)) or f"Settings are {', '.join(by_key)}."
             raise UsageError("USAGE", f"there is no setting {ascii(key)[:60]}", fix=fix)
     return [by_key[key] for key in keys] or settings
-
-
-def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
-    if not origin:
-        return [[setting.key, _text(setting.value)]]
-    rows: list[list[Part]] = [[setting.key, _text(setting.value), _place(setting.place)]]
-    rows += [["", dim(f"overrides {_text(row.value)}"), dim(_place(row.place))] for row in setting.hidden if row.place]
-    return rows
 
 
 def _text(value: object) -> str:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_run import GrantChangesObject, GrantObject, GrantRequestObject, HealthCheckObject
     from skillwire.model.execution import Grant
     from skillwire.model.package import PackageVersion
-    from skillwire.model.skill import Action, HealthCheck, Skill
+    from skillwire.model.skill import Action, Skill
 
 
 #: Findings about scripts that matter to the person who lets them run.
@@ -239,15 +239,6 @@ def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
         yield "since", [f"{since.version}, granted by ", who, ": ", warning("; ".join(texts) or "no file changed")]
 
 
-def _health_object(health: HealthCheck) -> HealthCheckObject:
-    return {
-        "entrypoint": health.entrypoint or None,
-        "export": health.export or None,
-        "url": health.url or None,
-        "interval": health.interval,
-    }
-
-
 def _print_document(output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool) -> None:
     rows = [_request_object(request, is_granted=request.is_granted or request in agreed) for request in requests]
     output.document({"schema": "skillwire/grant-add/1", "dry_run": dry_run, "skills": rows})
@@ -255,6 +246,12 @@ def _print_document(output: Output, requests: Sequence[_Request], agreed: Sequen
 
 def _request_object(request: _Request, *, is_granted: bool) -> GrantRequestObject:
     skill, action, changes = request.skill, request.action, request.changes
+    health: HealthCheckObject | None = action.health and {
+        "entrypoint": action.health.entrypoint or None,
+        "export": action.health.export or None,
+        "url": action.health.url or None,
+        "interval": action.health.interval,
+    }
     return {
         "name": skill.name,
         "version": skill.version,
@@ -263,7 +260,7 @@ def _request_object(request: _Request, *, is_granted: bool) -> GrantRequestObjec
         "executor": "http" if action.executor == "http" else "python",
         "entrypoint": action.entrypoint or None,
         "url": action.settings.get("url") if action.executor == "http" else None,
-        "health": None if action.health is None else _health_object(action.health),
+        "health": health,
         "network": list(action.permissions.network),
         "secrets": list(action.permissions.secrets),
         "files": len(skill.files),

@@ -202,13 +202,13 @@ def show(*, output: Output, agent: str | None) -> None:
         "schema": "skillwire/key/1",
         "agent": agent_id,
         "key": str(keys.key_file) if keys.key_file.exists() else None,
-        "fingerprint": _fingerprint(keys),
+        "fingerprint": f"sha256:{ecdsa.digest_of(keys.key().public_key()).hex()}" if keys.key_file.exists() else None,
         "certificate": None if shown is None else _object(shown),
     }
     output.document(content)
     rows: list[tuple[str, Any]] = [("agent", bold(agent_id or "no name yet"))]
     if content["fingerprint"] is not None:
-        rows.append(("key", f"{content['fingerprint']}"))
+        rows.append(("key", content["fingerprint"]))
     rows.append(("certificate", _state(shown)))
     if shown is not None and any(shown.names):
         rows.append(("for", ", ".join(name for names in shown.names for name in names)))
@@ -338,13 +338,6 @@ def _describe(certificate: bytes, settings: LanSettings, output: Output) -> _Sho
     names = certificates.RequestedNames(*(tuple(sorted(one)) for one in certificates.names_of(certificate)))
     ends, serial = certificates.life_of(certificate)[1], certificates.serial_of(certificate)
     return _Shown(names, certificates.is_own(certificate), ends, serial, revoked)
-
-
-def _fingerprint(keys: LanKeys) -> str | None:
-    """Return the fingerprint of the agent's key for people to compare; None without a key."""
-    if not keys.key_file.exists():
-        return None
-    return f"sha256:{ecdsa.digest_of(keys.key().public_key()).hex()}"
 
 
 def _state(shown: _Shown | None) -> Styled:

@@ -230,7 +230,7 @@ class _View:
                 self._output.verbatim(*line)
         elif snapshot.skills:
             self._output.table(table(snapshot))
-            for line in scene_lines(snapshot):
+            for line in scene_lines(snapshot.scenes, None):
                 self._output.verbatim(*line)
             self._output.note(counted(snapshot))
         else:
@@ -319,7 +319,8 @@ class _View:
         known = _FEW
         with suppress(TimeoutError):
             async with asyncio.timeout(min(_MANY_TAKE, self._seconds or _MANY_TAKE)):
-                while (count := _registered(agent.snapshot())) > known:
+                # A skill that is known by an mDNS hint alone did not respond.
+                while (count := sum(one.found_via is not FoundVia.MDNS for one in agent.snapshot().skills)) > known:
                     known = count
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.stopped.wait(), _MANY_PAUSE)
@@ -329,11 +330,6 @@ class _View:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 await self.stopped.wait()
-
-
-def _registered(snapshot: LanSnapshot) -> int:
-    """Return the number of skills known by more than an mDNS hint."""
-    return sum(skill.found_via is not FoundVia.MDNS for skill in snapshot.skills)
 
 
 @command.command("trust")

@@ -181,7 +181,7 @@ def picture(snapshot: LanSnapshot, columns: int, *, port: int, is_complete: bool
     name = _name_width(snapshot, columns)
     for block in _blocks(snapshot):
         lines += _block_lines(snapshot, block, columns, name)
-    return [*lines, *_scenes(snapshot.scenes, columns)]
+    return [*lines, *scene_lines(snapshot.scenes, columns)]
 
 
 def live_picture(
@@ -201,7 +201,7 @@ def live_picture(
     needed = len(blocks) + sum(_height(skill, columns) for block in blocks for skill in block)
     if needed > room:
         return [*head, *_cut(snapshot, blocks, room, columns), *foot][:height]
-    scenes = _scenes(snapshot.scenes, columns)
+    scenes = scene_lines(snapshot.scenes, columns)
     name = _name_width(snapshot, columns)
     lines = [line for block in blocks for line in _block_lines(snapshot, block, columns, name)]
     return [*head, *lines, *(scenes if needed + len(scenes) <= room else []), *foot]
@@ -223,11 +223,6 @@ def table(snapshot: LanSnapshot) -> list[Line]:
         ]
         for skill in snapshot.skills
     ]
-
-
-def scene_lines(snapshot: LanSnapshot) -> list[Line]:
-    """Return a line for each scene, unwrapped."""
-    return _scenes(snapshot.scenes, None)
 
 
 def counted(snapshot: LanSnapshot) -> str:
@@ -355,7 +350,8 @@ def _cut(snapshot: LanSnapshot, blocks: list[list[LanSkill]], room: int, columns
     return [*lines, fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 
 
-def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
+def scene_lines(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
+    """Return a line for each scene, unwrapped with ``columns`` None."""
     if not scenes:
         return []
     name = min(_NAME, max(len(scene.name) for scene in scenes))

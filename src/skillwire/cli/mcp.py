@@ -255,7 +255,10 @@ def _change(
         raise UsageError("USAGE", f"{ascii(name)[:80]} cannot name a server", fix="Use letters, digits, - and _.")
     path = _file_of(client, for_user=for_user)
     data = read_bounded(path, _MOST + 1)
-    text = "" if data is None else _decoded(path, data)
+    try:
+        text = "" if data is None else data.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError("ENCODING", "the file is not UTF-8", place=SourceLocation(str(path))) from error
     after = edited(CLIENTS[client], text, name, entry, str(path))
     state: Literal["installed", "replaced", "removed", "unchanged"] = "installed"
     if after == text or entry is None:
@@ -295,13 +298,6 @@ def _file_of(client: str, *, for_user: bool) -> Path:
         message, fix = f"{client} is configured by project", "Leave --global out, and run it in the project's folder."
         raise UsageError("USAGE", message, fix=fix)
     return Path(os.path.realpath(home_directory() / row.user if for_user else Path.cwd() / row.project))
-
-
-def _decoded(path: Path, data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError("ENCODING", "the file is not UTF-8", place=SourceLocation(str(path))) from error
 
 
 def _write(path: Path, before: bytes | None, after: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -63,9 +64,6 @@ def command(
     failed: list[tuple[Path, SkillwireError]] = []
     progress = open_progress(output)
 
-    def show(one: PublishedPackage) -> None:
-        _print(one, output, details=dry_run)
-
     def refuse(failure: tuple[Path, SkillwireError]) -> None:
         output.line(warning("not published "), bold(str(failure[0])))
         output.error(failure[1].diagnostics(), is_last=False)
@@ -90,8 +88,10 @@ def command(
                         progress.beside(refuse)(failed[-1])
                 else:
                     published.append(one)
-                    progress.beside(show)(one)
-    _document(output, published, failed, dry_run=dry_run)
+                    progress.beside(partial(_print, output, details=dry_run))(one)
+    errors = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
+    if len(errors) != 1 or published:  # a single failure is the error document of the command
+        output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": published, "failed": errors})
     if failed:
         if len(paths) == 1:
             raise failed[0][1]
@@ -111,25 +111,11 @@ def _skills_in(folder: Path) -> Sequence[Path]:
     return found
 
 
-def _print(one: PublishedPackage, output: Output, *, details: bool) -> None:
+def _print(output: Output, one: PublishedPackage, *, details: bool) -> None:
     how = (success if one.status == "created" else dim)(_WORDS.get(one.status, f"{one.status} "))
     output.line(how, bold(f"{one.package}@{one.version}"), dim(f"  {one.access}, {one.size:,} bytes, {one.digest}"))
     for file in one.files if details else ():
         output.line(dim(f"  {'755' if file.executable else '644'} {file.size:>11,}  "), file.path)
-
-
-def _document(
-    output: Output,
-    published: Sequence[PublishedPackage],
-    failed: Sequence[tuple[Path, SkillwireError]],
-    *,
-    dry_run: bool,
-) -> None:
-    errors: list[Any] = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
-    if len(errors) > 1 or published or not errors:  # a single failure is the error document of the command
-        output.document(
-            {"schema": "skillwire/publish/1", "dry_run": dry_run, "published": list(published), "failed": errors}
-        )
 
 
 @click.command()
@@ -175,17 +161,8 @@ def print_state(
 ) -> None:
     """Print the new state of a package or a version, and packages of its bytes; with ``more`` there may be others."""
     names = [str(one) for one in copies]
-    output.document(
-        {
-            "schema": "skillwire/package-state/1",
-            "reference": reference,
-            "status": status,
-            "reason": reason or None,
-            "successor": successor or None,
-            "copies": names,
-            "more_copies": more,
-        }
-    )
+    facts = {"reference": reference, "status": status, "reason": reason or None, "successor": successor or None}
+    output.document({"schema": "skillwire/package-state/1", **facts, "copies": names, "more_copies": more})
     output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))
     if names:
         output.note(warning("other packages have the same bytes: "), first_of(names, _NAMED))

@@ -29,7 +29,6 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import (
     Output,
-    Part,
     bold,
     dim,
     encode_document,
@@ -42,7 +41,7 @@ from skillwire.cli.output import (
 )
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
-from skillwire.model.lan import SECRET_KEYS, FoundVia, LanChange, LanMember, SceneResult
+from skillwire.model.lan import SECRET_KEYS, FoundVia, LanChange, SceneResult
 from skillwire.resolver.ladder import CACHE, LAN, RungTrace
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import not_joined
@@ -60,10 +59,6 @@ if TYPE_CHECKING:
 _FAULTS: Final = frozenset({"DISC_005"})
 _OFFERED: Final = 9  # skills to choose from
 _MARGIN: Final = 4
-
-
-def _mark(member: LanMember) -> Part:
-    return "" if member.freshness == "live" else warning(member.freshness)
 
 
 class Joined:
@@ -300,7 +295,10 @@ def list_scenes(*, output: Output) -> None:
     scenes = [scene_object(scene) for scene in found]
     output.document({"schema": "skillwire/scene-list/1", "scenes": scenes, "rungs": client.rungs})
     output.table(
-        [bold(scene.name), member.role, member.skill_id, dim(member.agent_id), _mark(member)]
+        [
+            *(bold(scene.name), member.role, member.skill_id, dim(member.agent_id)),
+            "" if member.freshness == "live" else warning(member.freshness),
+        ]
         for scene in found
         for member in scene.members
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.adapters.files.atomic import read_trust_file, write_atomically
+from skillwire.cli.key import names_object
 from skillwire.cli.options import CommandGroup, Duration, LazyModule, dry_run_option, in_words, utc_time
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
@@ -149,9 +150,7 @@ def issue(
         "schema": "skillwire/ca-issue/1",
         "dry_run": dry_run,
         "serial": serial,
-        "agents": list(names.agents),
-        "skills": list(names.skills),
-        "hosts": list(names.hosts),
+        **names_object(names),
         "expires_at": utc_time(ends),
         "certificate": str(target / "agent.pem"),
         "key": None if asked else str(target / "agent.key"),
@@ -284,9 +283,7 @@ def _object(row: IssuedRow, revoked: float | None) -> IssuedCertificate:
         "serial": row.serial,
         "authority": row.authority or None,
         "issuer": row.issuer or None,
-        "agents": list(row.agents),
-        "skills": list(row.skills),
-        "hosts": list(row.hosts),
+        **names_object(row),
         "state": "good" if is_good else "ended" if revoked is None else "revoked",
         "issued_at": utc_time(row.issued),
         "expires_at": utc_time(row.ends),

@@ -195,7 +195,7 @@ def _level(level: str | None) -> Part:
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
-_FIRST: Final = ("schema", "event")
+_MEANINGS: Final = {"schema": {"description": "Name of this document"}, "event": {"description": "What happened"}}
 #: Documents that are printed one object a line.
 _STREAMS: Final = {"serve/1": "serve", "lan/1": "lan", "scene-event/1": "scene join and request, with --follow,"}
 _SIMPLE: Final[dict[object, Schema]] = {
@@ -247,20 +247,15 @@ def _documents() -> dict[str, list[type]]:
 def _object(kind: type) -> Schema:
     value = documents_run.VALUES.get(kind, object)
     hints = get_type_hints(kind, include_extras=True) | get_type_hints(value, include_extras=True)
-    fields = {name: hints[name] for name in (*(name for name in _FIRST if name in hints), *hints)}
-    named = next((hints[name] for name in reversed(_FIRST) if name in hints), None)
+    fields = {name: hints[name] for name in (*(name for name in _MEANINGS if name in hints), *hints)}
+    named = next((hints[name] for name in reversed(_MEANINGS) if name in hints), None)
     return {
         "type": "object",
         **({} if named is None else {"description": get_args(named)[1]}),
-        "properties": {name: _field(name, hint) for name, hint in fields.items()},
+        "properties": {name: {**_schema(hint), **_MEANINGS.get(name, {})} for name, hint in fields.items()},
         "required": [name for name, hint in fields.items() if get_origin(hint) is not NotRequired],
         "additionalProperties": False,
     }
-
-
-def _field(name: str, hint: Any) -> Schema:
-    meaning = {"schema": "Name of this document", "event": "What happened"}.get(name)
-    return _schema(hint) if meaning is None else {**_schema(hint), "description": meaning}
 
 
 def _schema(hint: Any) -> Schema:  # noqa: PLR0911  # one return for each form of type

@@ -34,7 +34,7 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
+    from skillwire.cli.documents_run import Did, TaskDocument, TaskObject
     from skillwire.executions import tasks
     from skillwire.executions.tasks import Field, Inbox
     from skillwire.model.execution import Execution
@@ -85,7 +85,17 @@ def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     order = ["high", "normal", "low"]
     found = run_async(inbox.tasks(skill)) if has_tasks else []
     found.sort(key=lambda task: (order.index(task.priority.value), task.deadline))
-    _print_tasks(output, inbox, found)
+    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in found]})
+    now, rows = time.time(), []
+    is_ranked = any(task.priority != "normal" for task in found)
+    for task in found:
+        priority = task.priority.value
+        rank = [warning(priority) if priority == "high" else dim(priority)] if is_ranked else []
+        title = shortened(tasks.read_task(task).title, _TITLE)
+        rows.append([bold(_short_id(task)), _state(inbox, task), _due(task, now), *rank, title])
+    output.table(rows)
+    if not found:
+        output.note("there are no open tasks")
 
 
 @command.command()
@@ -150,7 +160,7 @@ def complete(
     elif not can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
-        value = _ask_while_claimed(inbox, task, lambda claimed: _ask(output, inbox, claimed), keep=not dry_run)
+        value = _ask_while_claimed(output, inbox, task, keep=not dry_run)
         task = run_async(inbox.look_up(task.execution_id))
     if not dry_run:
         task = run_async(inbox.complete(task, value))
@@ -172,13 +182,13 @@ def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry
     _print_done(output, inbox, "rejected", task, dry_run=dry_run)
 
 
-def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution], Any], *, keep: bool) -> Any:
+def _ask_while_claimed(output: Output, inbox: Inbox, task: Execution, *, keep: bool) -> Any:
     """Claim a task while the user types; release it again if nothing is submitted."""
     was_claimed = inbox.has(task)
     claimed = run_async(inbox.take(task))
     is_done = False
     try:
-        value = ask(claimed)
+        value = _ask(output, inbox, claimed)
         is_done = keep
     finally:
         if not (is_done or was_claimed):
@@ -209,21 +219,6 @@ def _print_done(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_
 def _short_id(task: Execution) -> str:
     """Return the abbreviated ID of a task; commands accept it."""
     return task.execution_id[:_SHORT]
-
-
-def _print_tasks(output: Output, inbox: Inbox, found: Sequence[Execution]) -> None:
-    """Print a line for each task, or the JSON document."""
-    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in found]})
-    now, rows = time.time(), []
-    is_ranked = any(task.priority != "normal" for task in found)
-    for task in found:
-        priority = task.priority.value
-        rank = [warning(priority) if priority == "high" else dim(priority)] if is_ranked else []
-        title = shortened(tasks.read_task(task).title, _TITLE)
-        rows.append([bold(_short_id(task)), _state(inbox, task), _due(task, now), *rank, title])
-    output.table(rows)
-    if not found:
-        output.note("there are no open tasks")
 
 
 def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
@@ -272,7 +267,18 @@ def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) ->
         "task": _task_object(inbox, task),
         "inputs": json.loads(task.inputs),
         "output_schema": details.output,
-        "fields": [_field_object(field) for field in tasks.form_of(details.output)],
+        "fields": [
+            {
+                "name": field.name,
+                "kind": field.kind,
+                "label": field.label,
+                "description": field.description,
+                "required": field.is_required,
+                "choices": list(field.choices),
+                "default": field.default,
+            }
+            for field in tasks.form_of(details.output)
+        ],
     }
 
 
@@ -291,18 +297,6 @@ def _task_object(inbox: Inbox, task: Execution) -> TaskObject:
         "caller": task.caller_id,
         "created_at": utc_time(task.created),
         "due_at": utc_time(task.deadline),
-    }
-
-
-def _field_object(field: Field) -> TaskField:
-    return {
-        "name": field.name,
-        "kind": field.kind,
-        "label": field.label,
-        "description": field.description,
-        "required": field.is_required,
-        "choices": list(field.choices),
-        "default": field.default,
     }
 
 

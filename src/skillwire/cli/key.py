@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files import keys as key_files
     from skillwire.adapters.files import lan_trust, settings_file
+    from skillwire.adapters.files.authority import IssuedRow
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.adapters.lan import link
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
@@ -117,7 +118,13 @@ def new(
             keys.keep_key(ecdsa.new_key())
         request = certificates.encode_request(names, keys.key()).decode("ascii")
     output.document(
-        {"schema": "skillwire/key-request/1", "dry_run": dry_run, **_names(names), "new": is_new, "request": request}
+        {
+            "schema": "skillwire/key-request/1",
+            "dry_run": dry_run,
+            **names_object(names),
+            "new": is_new,
+            "request": request,
+        }
     )
     made = ("would generate a key" if dry_run else "generated a key") if is_new else "kept the existing key"
     output.note(success(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
@@ -352,7 +359,8 @@ def _state(shown: _Shown | None) -> Styled:
     return (warning if shown.is_own else success)(f"{by}, ends in {in_words(left)}")
 
 
-def _names(names: RequestedNames) -> CertificateNames:
+def names_object(names: RequestedNames | IssuedRow) -> CertificateNames:
+    """Return the subjects of a certificate for ``--json``."""
     return {"agents": list(names.agents), "skills": list(names.skills), "hosts": list(names.hosts)}
 
 
@@ -360,7 +368,7 @@ def _object(shown: _Shown) -> AgentCertificate:
     is_good = shown.ends > time.time()
     return {
         "serial": shown.serial,
-        **_names(shown.names),
+        **names_object(shown.names),
         "by": "ourselves" if shown.is_own else "authority",
         "expires_at": utc_time(shown.ends),
         "state": "revoked" if shown.revoked else "good" if is_good else "ended",

@@ -92,7 +92,9 @@ _NETWORKS: Final = {"on the LAN": "lan", "not on the LAN": "lan", "in the DHT": 
 
 def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
     if logged["event"] == "published":
-        counts = {kind: _count(logged.get(kind, 0)) for kind in ("added", "changed", "removed")}
+        # A log field lists few names, and counts many.
+        logs = {kind: logged.get(kind, 0) for kind in ("added", "changed", "removed")}
+        counts = {kind: one if isinstance(one, int) else len(one.split(", ")) for kind, one in logs.items()}
         return {"event": "published", "revision": logged["revision"], "skills": logged["skills"], **counts}
     if logged["event"] == "skill broken":
         return {
@@ -107,11 +109,6 @@ def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
     if (network := _NETWORKS.get(logged["event"])) is not None:
         return {"event": network, "agent": logged.get("agent"), "reason": logged.get("reason")}
     return None
-
-
-def _count(told: int | str) -> int:
-    """Return the number of names in a log field, which lists few names and counts many."""
-    return told if isinstance(told, int) else len(told.split(", "))
 
 
 _STORE: Final = "PostgreSQL database that servers share, such as postgresql://HOST/NAME; or SKILLWIRE_STORE."

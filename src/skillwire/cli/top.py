@@ -17,7 +17,16 @@ import click
 
 from skillwire.cli.lan import discovery_option, lan_settings, make_agent, run_until_stopped
 from skillwire.cli.lan_view import Screen, fit, lan_object, picture, text_of
-from skillwire.cli.options import Duration, ago, chosen_stores, shortened, store_option, token_option, utc_time
+from skillwire.cli.options import (
+    Duration,
+    LazyModule,
+    ago,
+    chosen_stores,
+    shortened,
+    store_option,
+    token_option,
+    utc_time,
+)
 from skillwire.cli.output import Output, Part, bold, dim, failure, output_options, success, warning
 from skillwire.cli.picker import MOVES, read_keys, single_keys
 from skillwire.errors import SkillwireError, one_line
@@ -26,7 +35,12 @@ from skillwire.model.execution import ExecutionQuery
 if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.documents_run import TopDocument
+    from skillwire.client import server_lists
+    from skillwire.executions import view
     from skillwire.executions.view import ExecutionList
+else:  # load msgspec
+    server_lists = LazyModule("client.server_lists")
+    view = LazyModule("executions.view")
 
 _STATUS: Final[Mapping[str, Callable[[object], Part]]] = {
     "accepted": dim, "running": bold, "completed": success, "failed": failure, "timeout": warning,
@@ -54,9 +68,9 @@ def command(
     for your credential: all of them for a key of the scope operator, otherwise your own. --json prints one document.
     """
     settings = lan_settings(None, discovery) if lan else None
-    view = _View(output, server, token, None if settings is None else make_agent(settings))
+    shown = _View(output, server, token, None if settings is None else make_agent(settings))
     is_once = once or output.as_json or not Screen.is_possible()
-    asyncio.run(view.print_once() if is_once else run_until_stopped(view.show(every), view.stopped))
+    asyncio.run(shown.print_once() if is_once else run_until_stopped(shown.show(every), shown.stopped))
 
 
 class _View:
@@ -67,10 +81,7 @@ class _View:
         self._output, self._server, self._token = output, server, token
         self._agent: LanAgent | None = agent
         self._stores = chosen_stores()
-        from skillwire.executions.view import list_executions  # noqa: PLC0415  # --help does without
-
-        self._list = list_executions
-        self._listed = list_executions((), {}, time.time())
+        self._listed = view.list_executions((), {}, time.time())
         self._troubles: dict[str, str] = {}
         self._first = 0
         self._is_complete = False  # whether all agents had time to answer
@@ -145,14 +156,12 @@ class _View:
     async def _read(self) -> ExecutionList:
         """Return the executions: from the server, or from the database on this machine."""
         if self._server is not None:
-            from skillwire.client.server_lists import read_executions  # noqa: PLC0415  # same
-
-            return await read_executions(self._server, self._token)
+            return await server_lists.read_executions(self._server, self._token)
         if not self._stores.exists:
-            return self._list((), {}, time.time())
+            return view.list_executions((), {}, time.time())
         ledger = self._stores.ledger
         found = (await ledger.search(ExecutionQuery())).executions
-        return self._list(found, await ledger.count(), time.time())
+        return view.list_executions(found, await ledger.count(), time.time())
 
     def _press(self, keys: Sequence[str], pressed: asyncio.Event) -> None:
         if not {"q", "\x1b", ""}.isdisjoint(keys):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from skillwire import limits
-from skillwire.bridges.mcp.entries import find_target, uri_of
-from skillwire.bridges.mcp.resources import page_after
+from skillwire.bridges.mcp.resources import find_target, page_after, uri_of
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Skill, SkillFile, is_skill_name
 

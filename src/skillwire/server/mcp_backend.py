@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.bridges.mcp.entries import limit_exceeded
-from skillwire.bridges.mcp.host import Blob, Large, Running
+from skillwire.bridges.mcp.host import Blob, Large, Running, limit_exceeded
 from skillwire.errors import (
     DecodeError,
     PendingError,

@@ -105,6 +105,16 @@ class McpSkills(Protocol):
         """Keep a blob, which a skill that it calls can read."""
 
 
+def limit_exceeded(skill: Skill) -> str | None:
+    """Return why a skill is not served as one of the extension, or None when it is."""
+    size = sum(file.size for file in skill.files)
+    if len(skill.files) > limits.MCP_SKILL_FILES:
+        return f"{skill.name} has {len(skill.files):,} files; over MCP a skill has at most {limits.MCP_SKILL_FILES:,}"
+    if size > limits.MCP_SKILL_BYTES:
+        return f"{skill.name} has {size:,} bytes; over MCP a skill has at most {limits.MCP_SKILL_BYTES:,}"
+    return None
+
+
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 #: The version with batches; a client that names none is taken for one of this version.

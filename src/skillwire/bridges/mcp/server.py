@@ -30,9 +30,24 @@ from starlette.types import Message, Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
-from skillwire.bridges.mcp.entries import Entries, Target, find_target, limit_exceeded, uri_of
-from skillwire.bridges.mcp.host import INVALID_REQUEST, McpSkills, answers_in, encode_error, read_messages
-from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
+from skillwire.bridges.mcp.host import (
+    INVALID_REQUEST,
+    McpSkills,
+    answers_in,
+    encode_error,
+    limit_exceeded,
+    read_messages,
+)
+from skillwire.bridges.mcp.resources import (
+    Entries,
+    Resources,
+    Target,
+    find_target,
+    hint,
+    page_after,
+    resource_of,
+    uri_of,
+)
 from skillwire.bridges.mcp.tools import Tools
 from skillwire.errors import ValidationError
 from skillwire.model.skill import SKILL_MD

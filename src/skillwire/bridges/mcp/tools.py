@@ -34,9 +34,18 @@ from mcp_types import (
 from msgspec import Meta, Struct
 
 from skillwire import limits
-from skillwire.bridges.mcp.entries import frontmatter_of, skill_md_of, uri_of
 from skillwire.bridges.mcp.host import McpSkills, Running
-from skillwire.bridges.mcp.resources import blob_inputs, blob_schema, contents_of, hint, links_of, mime_type
+from skillwire.bridges.mcp.resources import (
+    blob_inputs,
+    blob_schema,
+    contents_of,
+    frontmatter_of,
+    hint,
+    links_of,
+    mime_type,
+    skill_md_of,
+    uri_of,
+)
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, in_seconds
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, Skill

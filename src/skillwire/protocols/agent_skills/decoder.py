@@ -102,24 +102,15 @@ def decode_versions(data: bytes, url: str) -> tuple[VersionList, tuple[Finding, 
 
 def _read_version(entry: _Reader) -> VersionEntry:
     version, item = entry.version(), entry.item
-    artifact_type, size, published = item.get("type"), item.get("size"), item.get("published")
+    size, published = item.get("size"), item.get("published")
     if version is None or not is_version(version):
         raise ValidationError("PACKAGE_VERSION", f"{_shown(item.get('version'))} is no version")
-    if artifact_type not in {"skill-md", "archive"}:
-        raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{version} has the unknown type {_shown(artifact_type)}")
     return VersionEntry(
         version=version,
-        description=entry.description(),
-        artifact_type=cast("Any", artifact_type),
-        url=entry.url(item.get("url")),
-        digest=Digest.parse(item.get("digest")),
         size=size if isinstance(size, int) else 0,
         published=float(published) if isinstance(published, int | float) and 0 <= published < _LAST_SECOND else None,
         published_by=_shown_text(item, "published_by"),
-        **_read_state(item),
-        capabilities=entry.names("capabilities"),
-        scenes=entry.names("scenes"),
-        requires=entry.requires(),
+        **entry.artifact(version),
     )
 
 
@@ -231,6 +222,22 @@ class _Reader:
             raise ValidationError("FILES_FORM", "files does not list SKILL.md", place=self._place)
         return paths
 
+    def artifact(self, named: str) -> dict[str, Any]:
+        """Return what an entry of an index and of a list of versions both have; ``named`` names it in errors."""
+        artifact_type = self.item.get("type")
+        if artifact_type not in {"skill-md", "archive"}:
+            raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{named} has the unknown type {_shown(artifact_type)}")
+        return {
+            "artifact_type": artifact_type,
+            "description": self.description(),
+            "url": self.url(self.item.get("url")),
+            "digest": Digest.parse(self.item.get("digest")),
+            "capabilities": self.names("capabilities"),
+            "scenes": self.names("scenes"),
+            "requires": self.requires(),
+            **_read_state(self.item),
+        }
+
     def listed(self, paths: list[str], digests: list[Digest | None]) -> IndexEntry:
         """Return the entry of a skill whose files are listed."""
         name = self.name()
@@ -244,22 +251,7 @@ class _Reader:
 
 def _read_0_2_0(entry: _Reader) -> IndexEntry:
     name = entry.name()
-    artifact_type = entry.item.get("type")
-    if artifact_type not in {"skill-md", "archive"}:
-        raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{name} has the unknown type {_shown(artifact_type)}")
-    return IndexEntry(
-        name=name,
-        description=entry.description(),
-        artifact_type=cast("Any", artifact_type),
-        url=entry.url(entry.item.get("url")),
-        digest=Digest.parse(entry.item.get("digest")),
-        version=entry.version(),
-        capabilities=entry.names("capabilities"),
-        scenes=entry.names("scenes"),
-        requires=entry.requires(),
-        tags=entry.tags(),
-        **_read_state(entry.item),
-    )
+    return IndexEntry(name=name, version=entry.version(), tags=entry.tags(), **entry.artifact(name))
 
 
 def _read_0_1_0(entry: _Reader) -> IndexEntry:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwire.bridges.mcp.entries import frontmatter_of
+from skillwire.bridges.mcp.resources import frontmatter_of
 from skillwire.errors import DecodeError
 
 VALUES = {

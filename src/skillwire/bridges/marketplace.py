@@ -370,7 +370,6 @@ def _gather_plugin(root: Path, plugin: Plugin, gathered: GatheredSkills) -> None
 
 
 def _listed(root: Path, base: str, plugin: Plugin) -> Iterator[str]:
-    """Yield the folders in which skills of a plugin are, or which are skills."""
     manifest = root / base / PLUGIN_PATH
     has_manifest = manifest.is_file() and _is_within(root, manifest)
     own = read_plugin_skills(_read(manifest), str(manifest)) if has_manifest else ()

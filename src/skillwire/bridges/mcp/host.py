@@ -168,7 +168,6 @@ def answers_in(body: bytes) -> list[bytes]:
 
 
 def _check(message: Any) -> None:
-    """Check the form of a request, notification or response. Raises ValidationError."""
     if not isinstance(message, dict):
         raise _invalid("a message is a JSON object")
     if message.get("jsonrpc") != "2.0":

@@ -114,7 +114,6 @@ def frontmatter_of(skill_md: bytes) -> dict[str, Any]:
 
 
 def _value(node: Any) -> Any:
-    """Return the value of a node of YAML; None for no node."""
     if node is None:
         return None
     if node.id == "mapping":

@@ -85,23 +85,13 @@ def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = Non
     left = int(limits.ARCHIVE_TOTAL_BYTES)
     for file in files:
         most = min(left, limits.ARCHIVE_FILE_BYTES)
-        content = yield from fetch_file(file, max_bytes=most, authorization=authorization, end=end)
-        left -= len(content)
-        contents.append(FileContent(file.path, content))
+        request = _request(file.url, {"Accept": "*/*"}, authorization, most)
+        response = yield from _fetch(request, None, end)
+        if file.digest is not None:  # an index before 0.2.0 has none; DOWNGRADE protects origins that had
+            verify_digest(response.body, file.digest, file.url)
+        left -= len(response.body)
+        contents.append(FileContent(file.path, response.body))
     return contents
-
-
-def fetch_file(
-    file: IndexedFile, *, max_bytes: int, authorization: str | None = None, end: float | None = None
-) -> Flow[bytes]:
-    """Fetch one file, and verify it if the index gives its digest; gives up at ``end`` on the monotonic clock."""
-    if end is None:
-        end = time.monotonic() + limits.DOWNLOAD_SECONDS
-    request = _request(file.url, {"Accept": "*/*"}, authorization, max_bytes)
-    response = yield from _fetch(request, None, end)
-    if file.digest is not None:  # an index before 0.2.0 has none; DOWNGRADE protects origins that had
-        verify_digest(response.body, file.digest, file.url)
-    return response.body
 
 
 def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResponse]:

@@ -197,12 +197,6 @@ class _Reader:
             return ()
         return tuple(name for name in found if isinstance(name, str) and _IDENTIFIER.fullmatch(name))
 
-    def requires(self) -> tuple[str, ...]:
-        """Return the requirements, unread: one that is malformed cannot be met."""
-        found = self.item.get("requires")
-        texts = found[: limits.REQUIREMENTS] if isinstance(found, list) else []
-        return tuple(neutralise(str(text))[:_REQUIREMENT_LENGTH] for text in texts)
-
     def tags(self) -> tuple[str, ...]:
         """Return the words for search; empty for any other form."""
         found = self.item.get("tags")
@@ -227,6 +221,7 @@ class _Reader:
         artifact_type = self.item.get("type")
         if artifact_type not in {"skill-md", "archive"}:
             raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{named} has the unknown type {_shown(artifact_type)}")
+        requires = self.item.get("requires")
         return {
             "artifact_type": artifact_type,
             "description": self.description(),
@@ -234,7 +229,11 @@ class _Reader:
             "digest": Digest.parse(self.item.get("digest")),
             "capabilities": self.names("capabilities"),
             "scenes": self.names("scenes"),
-            "requires": self.requires(),
+            # Unread: one that is malformed cannot be met.
+            "requires": tuple(
+                neutralise(str(text))[:_REQUIREMENT_LENGTH]
+                for text in (requires[: limits.REQUIREMENTS] if isinstance(requires, list) else [])
+            ),
             **_read_state(self.item),
         }
 

@@ -511,7 +511,6 @@ def _check_issuer(named: str | None, server: ServerMetadata) -> None:
 
 
 def _oauth2() -> Any:
-    """Return oauthlib's clients."""
     import oauthlib.oauth2  # noqa: PLC0415  # only a login needs it
 
     return oauthlib.oauth2

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -178,28 +179,20 @@ def texts(value: object) -> tuple[str, ...]:
     raise ValueError(f"must be a list of at most {_MOST_TEXTS} texts")
 
 
-def integer(least: int, most: int) -> Read:
-    """Return a reader of whole numbers."""
-
-    def read(value: object) -> int:
-        found = int(value) if isinstance(value, YamlText) and _WHOLE.fullmatch(value) else value
-        if isinstance(found, int) and not isinstance(found, bool) and least <= found <= most:
-            return found
-        raise ValueError(f"must be a whole number from {least} to {most}")
-
-    return read
-
-
-def number(least: float, most: float) -> Read:
-    """Return a reader of numbers."""
+def number(least: float, most: float, kind: type[int | float] = float) -> Read:
+    """Return a reader of numbers, or of whole ones."""
+    form, what = (_NUMBER, "a number") if kind is float else (_WHOLE, "a whole number")
 
     def read(value: object) -> float:
-        found = float(value) if isinstance(value, YamlText) and _NUMBER.fullmatch(value) else value
-        if isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most:
-            return float(found)
-        raise ValueError(f"must be a number from {least} to {most}")
+        found = kind(value) if isinstance(value, YamlText) and form.fullmatch(value) else value
+        if isinstance(found, int | kind) and not isinstance(found, bool) and least <= found <= most:
+            return kind(found)
+        raise ValueError(f"must be {what} from {least} to {most}")
 
     return read
+
+
+integer: Final = partial(number, kind=int)
 
 
 def milliseconds(least: int, most: int) -> Read:

@@ -100,7 +100,9 @@ _TAKEN_FIELDS: Final = frozenset(
 )
 
 
-def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+def find_violations(
+    descriptor: SkillDescriptor, check_url: Callable[[Url], None] = lambda _: None
+) -> Iterator[Violation]:
     """Yield every rule that a descriptor breaks; ``check_url`` raises for a URL that leads where it must not."""
     if not is_sharing_id(descriptor.id.lower()):
         yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
@@ -285,8 +287,6 @@ def _check_protocol(document: object, source: str) -> None:
 
 
 class _EntryReader:
-    """Reads the entries of one index and collects findings."""
-
     def __init__(self, base: Url, addresses: AddressPolicy, *, is_registry: bool) -> None:
         self.findings: list[Finding] = []
         self._base = base

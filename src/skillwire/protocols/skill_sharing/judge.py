@@ -12,7 +12,7 @@ Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from skillwire.folder.lint import FolderContent
 from skillwire.folder.lint.documents import lint_executor
 from skillwire.folder.rules import Findings
 from skillwire.model.skill import is_sharing_id
-from skillwire.model.url import Url, parse_url
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import check_version, find_violations
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skill_sharing.validation import (
@@ -67,13 +67,8 @@ class DocumentReport(NamedTuple):
     faults: tuple[DocumentFault, ...]
 
 
-def validate_document(
-    data: bytes, source: str, kind: str | None = None, check_url: Callable[[Url], None] = lambda _: None
-) -> DocumentReport:
-    """Return the faults of a document; ``check_url`` raises for a URL that a descriptor must not contain.
-
-    ``kind`` is a key of :data:`DOCUMENT_KINDS`; guessed by default.
-    """
+def validate_document(data: bytes, source: str, kind: str | None = None) -> DocumentReport:
+    """Return the faults of a document; ``kind`` is a key of :data:`DOCUMENT_KINDS`, guessed by default."""
     try:
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
     except DecodeError as error:
@@ -83,7 +78,7 @@ def validate_document(
     text = data.removeprefix(b"\xef\xbb\xbf").decode()
     faults = [
         DocumentFault(code, violation, _place(text, value, violation.path, source, number))
-        for number, (code, violation) in enumerate(_find(value, kind, check_url))
+        for number, (code, violation) in enumerate(_find(value, kind))
     ]
     return DocumentReport(kind, tuple(faults))
 
@@ -99,7 +94,7 @@ def guess_document_kind(value: object) -> str:
     return "descriptor"
 
 
-def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterator[tuple[str, Violation]]:
+def _find(value: object, kind: str) -> Iterator[tuple[str, Violation]]:
     if (fault := _version_fault(value)) is not None:
         yield fault
         return
@@ -111,7 +106,7 @@ def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterato
     if kind == "index":
         yield from _index_faults(value)
     elif kind == "descriptor" and validate(value).valid:
-        yield from (("DESCRIPTOR", violation) for violation in find_violations(parse(value), check_url))
+        yield from (("DESCRIPTOR", violation) for violation in find_violations(parse(value)))
     yield from (("FIELD", violation) for violation in _find_formats(value if isinstance(value, dict) else {}))
 
 
@@ -218,7 +213,7 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
     violations = validate(content.descriptor).errors
     if not violations:
         descriptor = parse(content.descriptor)
-        violations = (*find_violations(descriptor, lambda _: None), *_find_formats(content.descriptor))
+        violations = (*find_violations(descriptor), *_find_formats(content.descriptor))
         try:
             check_version(descriptor.protocol.version)
         except SkillwireError as error:

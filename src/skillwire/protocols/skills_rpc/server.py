@@ -197,14 +197,11 @@ def namespace_of(skill: Skill) -> str:
 
 
 def _write(skills: Mapping[str, Skill]) -> IndexTexts:
-    rows = sorted((dotted_name(skill), name, *_fragments(skill)) for name, skill in skills.items())
+    entries = ((name, list_entry(skill)) for name, skill in skills.items())
+    encode = msgspec.json.encode
+    rows = sorted((one.name, name, encode(ListedSkill(one.name, one.version)), encode(one)) for name, one in entries)
     dotted, catalog, names, summaries = zip(*rows, strict=True) if rows else ((), (), (), ())
     return IndexTexts(dotted, catalog, _Text(names), _Text(summaries))
-
-
-def _fragments(skill: Skill) -> tuple[bytes, bytes]:
-    entry = list_entry(skill)
-    return msgspec.json.encode(ListedSkill(entry.name, entry.version)), msgspec.json.encode(entry)
 
 
 def known_manifest(skill: Skill) -> dict[str, Any]:
@@ -263,11 +260,8 @@ class SkillsRpc:
         if not found.is_usable:
             if params.detail == "full":
                 raise _not_opened(params.name)
-            frontmatter = (
-                {"name": found.skill.name, "description": found.skill.description}
-                if params.detail == "summary"
-                else None
-            )
+            about = {"name": found.skill.name, "description": found.skill.description}
+            frontmatter = about if params.detail == "summary" else None
             return encode_described(DescribedSkill(known_manifest(found.skill), frontmatter))
         artifact = found.skill.artifact
         describe = partial(DescribedSkill, artifact_type=artifact.artifact_type, digest=str(artifact.digest))
@@ -292,9 +286,7 @@ class SkillsRpc:
         except TrustError as error:
             fix = "Give a plain path relative to the skill's folder, such as SKILL.md or references/api.md."
             raise TrustError(error.code, error.message, place=SourceLocation("/params/path"), fix=fix) from None
-        found = self._find(params.name, params.version)
-        if not found.is_usable:
-            raise _not_opened(params.name)
+        found = self._find_usable(params.name, params.version)
         file = found.skill.find_file(path)
         if file is None:
             fix = "Its SKILL.md names the files that matter; paths are relative to the skill's folder."
@@ -319,15 +311,18 @@ class SkillsRpc:
 
     def usable(self, name: str, version: str | None = None) -> Skill:
         """Return a skill to be executed or mounted. Raises NotFoundError, TrustError (``PERMISSION_DENIED``)."""
-        found = self._find(name, version)
-        if not found.is_usable:
-            raise _not_opened(name)
-        return found.skill
+        return self._find_usable(name, version).skill
 
     def name_of(self, dotted: str) -> str | None:
         """Return the name in the catalog of the skill of this dotted name, or None."""
         skill = self._index.find(dotted)
         return None if skill is None else skill.name
+
+    def _find_usable(self, name: str, version: str | None) -> _Found:
+        found = self._find(name, version)
+        if not found.is_usable:
+            raise _not_opened(name)
+        return found
 
     def _find(self, name: str, version: str | None, *, must_be_usable: bool = False) -> _Found:
         skill = self._index.find(name)

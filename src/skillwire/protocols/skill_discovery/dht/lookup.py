@@ -117,7 +117,6 @@ class Walk:
         return len(self._seen) > before
 
     def _go_on(self, now: Moment) -> None:
-        """Ask the next node of each idle path; end when there is none."""
         if self.is_over:
             return
         is_first = bool(self._first) and bool(self.records or self.stored)  # which may be enough

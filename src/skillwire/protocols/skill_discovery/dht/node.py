@@ -278,7 +278,6 @@ class DhtNode:
         return sign_record(offer, self._agent_id, self._identity, self._stamp, lifetime=most, is_removed=is_removed)
 
     def _walks_to_store(self, keys: Sequence[bytes], data: bytes, changed: Any) -> list[Walk]:
-        """Return the walks that store a record under its keys."""
         k = max(self._settings.k, self._settings.replication_factor)
         last = self._peers.bootstrap_contacts if self._profile is Profile.SIGNED else tuple
         return [Walk(self._peers, key, k, changed, record=data, at_the_end=last) for key in keys]

@@ -15,8 +15,8 @@ from tests.support.datagrams import identifiers, names
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
+from skillwire.protocols.skill_discovery.credentials import judge_renewal, read_issued, write_issued, write_renewal
 from skillwire.protocols.skill_discovery.dnssd import SkillDetails, read_details
-from skillwire.protocols.skill_discovery.renewal import judge_renewal, read_issued, write_issued, write_renewal
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import new_key
 from skillwire.trust.revocations import Revocations

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.adapters.lan import link
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
-    from skillwire.protocols.skill_discovery import renewal
+    from skillwire.protocols.skill_discovery import credentials
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver import lan_settings
     from skillwire.trust import certificates, ecdsa
@@ -56,7 +56,7 @@ else:  # load cryptography, and the messages of discovery
     link = LazyModule("adapters.lan.link")
     settings_file = LazyModule("adapters.files.settings_file")
     certificates = LazyModule("trust.certificates")
-    renewal = LazyModule("protocols.skill_discovery.renewal")
+    credentials = LazyModule("protocols.skill_discovery.credentials")
     ecdsa = LazyModule("trust.ecdsa")
 
 _REVOKED: Final = {
@@ -164,7 +164,7 @@ def enroll(
             owned = "Name your account and skills of your namespaces alone. For another agent, log in as an account of "
             owned += "its name, or have an operator run this here."
             raise TrustError(error.code, error.message, place=error.place, fix=error.fix or owned) from error
-    certificate = renewal.read_issued(json.dumps(answer).encode())
+    certificate = credentials.read_issued(json.dumps(answer).encode())
     if not certificates.belongs(certificate, keys.key()):
         raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
     base = registry.rstrip("/")

@@ -15,7 +15,7 @@ from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.lan import connection_secrets
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.connection_secrets import SecretsServer
-from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.credentials import ConnectionSecret
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings

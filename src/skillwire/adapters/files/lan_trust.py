@@ -29,8 +29,8 @@ from skillwire.adapters.files.keys import (
 from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.credentials import REVOCATIONS_PATH
 from skillwire.protocols.skill_discovery.identity import Authority, ChainAuthority, GroupKey, Identity
-from skillwire.protocols.skill_discovery.renewal import REVOCATIONS_PATH
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import (

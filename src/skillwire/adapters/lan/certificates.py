@@ -30,7 +30,7 @@ from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
 from skillwire.adapters.files.lan_trust import LanTrust, local_authority, revocation_urls
 from skillwire.adapters.lan.link import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
-from skillwire.protocols.skill_discovery import renewal as messages
+from skillwire.protocols.skill_discovery import credentials as messages
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import (
     RequestedNames,

@@ -33,7 +33,7 @@ from skillwire.adapters.files.lan_trust import LanTrust
 from skillwire.adapters.lan.link import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.lan import LanSkill, host_and_port
-from skillwire.protocols.skill_discovery import connection_secrets as messages
+from skillwire.protocols.skill_discovery import credentials as messages
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key, Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings

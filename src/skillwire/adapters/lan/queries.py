@@ -36,7 +36,7 @@ from skillwire.model.lan import (
 from skillwire.model.skill import Finding
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.credentials import ConnectionSecret
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,

@@ -202,7 +202,7 @@ def _unavailable(service: LanService) -> Problem:
     return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
 
 
-#: Both are named in ``protocols.skill_discovery.renewal`` too, which imports cryptography: most servers do without.
+#: Both are named in ``protocols.skill_discovery.credentials`` too, which imports cryptography: most servers do without.
 CERTIFICATES_PATH: Final = "/lan/certificates"
 REVOCATIONS_PATH: Final = "/lan/revocations"
 _PKI: Final = "/api/pki"

@@ -21,7 +21,7 @@ from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import REVOKED, REVOKED_FIX, LanChange
-from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.credentials import ConnectionSecret
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, SkillType
 from skillwire.protocols.skill_discovery.node import Refused

@@ -34,8 +34,8 @@ from skillwire.adapters.lan.connection_secrets import (
 )
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.lan import LanSkill
-from skillwire.protocols.skill_discovery import connection_secrets as messages
-from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret, SecretRequest
+from skillwire.protocols.skill_discovery import credentials as messages
+from skillwire.protocols.skill_discovery.credentials import ConnectionSecret, SecretRequest
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.registry.tokens import Tokens

@@ -11,7 +11,7 @@ from skillwire.adapters.lan import queries as questions_module
 from skillwire.adapters.lan.queries import Queries
 from skillwire.errors import FetchError, SourceLocation, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, members_of
-from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
+from skillwire.protocols.skill_discovery.credentials import ConnectionSecret
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMember, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.scenes import SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings

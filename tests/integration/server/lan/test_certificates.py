@@ -13,7 +13,12 @@ from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.connection_secrets import SceneSecrets, SecretsClient
 from skillwire.errors import NotFoundError, SkillwireError
 from skillwire.model.lan import LanSkill
-from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, REVOCATIONS_PATH, read_issued, write_renewal
+from skillwire.protocols.skill_discovery.credentials import (
+    CERTIFICATES_PATH,
+    REVOCATIONS_PATH,
+    read_issued,
+    write_renewal,
+)
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app
 from skillwire.server.routes import lan

@@ -19,8 +19,8 @@ from skillwire.cli import key
 from skillwire.client.registry import RegistryFlows
 from skillwire.errors import NotFoundError, TrustError, ValidationError
 from skillwire.model.package import Change, Proof
+from skillwire.protocols.skill_discovery.credentials import read_issued
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.renewal import read_issued
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.context import ResolveContext
 from skillwire.trust.certificates import RequestedNames, belongs, encode_request, read_leaf

@@ -18,8 +18,8 @@ from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import certificates as renewals
 from skillwire.adapters.lan.certificates import CertificateTasks, RenewalService, RevocationRefresh
 from skillwire.errors import FetchError, TrustError
+from skillwire.protocols.skill_discovery.credentials import write_renewal
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.renewal import write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import CertificateAuthority, RequestedNames, is_own, life_of, serial_of
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key

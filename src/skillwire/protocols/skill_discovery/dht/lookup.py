@@ -31,8 +31,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     write_host,
 )
 from skillwire.protocols.skill_discovery.dht.peers import Contact, Peers, Proof
-from skillwire.protocols.skill_discovery.dht.records import RecordReader, SignedRecord, Stream
-from skillwire.protocols.skill_discovery.dht.storage import FULL, STORED
+from skillwire.protocols.skill_discovery.dht.records import FULL, STORED, RecordReader, SignedRecord, Stream
 from skillwire.wire.node import Peer
 
 PATHS: Final = 3

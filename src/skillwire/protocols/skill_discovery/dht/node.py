@@ -27,16 +27,19 @@ from skillwire.protocols.skill_discovery.dht.messages import SourceRates
 from skillwire.protocols.skill_discovery.dht.peers import Contact, Peers, Proof
 from skillwire.protocols.skill_discovery.dht.records import (
     LIFETIME,
+    REFUSED,
     TOMBSTONE_LIFETIME,
     DhtOffer,
+    Offers,
+    Own,
     RecordReader,
     SignedRecord,
+    Storage,
     Stream,
     check_offer,
     keys_to_write,
     sign_record,
 )  # fmt: skip
-from skillwire.protocols.skill_discovery.dht.storage import REFUSED, Offers, Own, Storage
 from skillwire.protocols.skill_discovery.identity import Authority, Identity
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest

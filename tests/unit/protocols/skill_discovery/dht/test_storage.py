@@ -5,8 +5,15 @@ from tests.support.dht import NamedKeys, offer_of, signed
 
 from skillwire import limits
 from skillwire.model.execution import Moment
-from skillwire.protocols.skill_discovery.dht.records import capability_key, keys_to_write, read_record
-from skillwire.protocols.skill_discovery.dht.storage import FULL, OLDER, STORED, Storage
+from skillwire.protocols.skill_discovery.dht.records import (
+    FULL,
+    OLDER,
+    STORED,
+    Storage,
+    capability_key,
+    keys_to_write,
+    read_record,
+)
 from skillwire.testing.fake_network import EPOCH
 
 NOW = Moment(EPOCH, 0.0)

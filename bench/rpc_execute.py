@@ -22,8 +22,8 @@ import structlog
 import uvloop
 
 from comparison import Goal, compare
+from skillwire.adapters.sandbox import Job, Sandbox
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunCode
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc

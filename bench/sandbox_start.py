@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from comparison import Goal, compare
+from skillwire.adapters.sandbox import Job, Sandbox
 from skillwire.adapters.sandbox.bubblewrap import find_interpreter
 from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo_lan import play_lan
-from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.errors import TrustError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.support.eventually import eventually
 
-from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.errors import TrustError
 
 PROJECT = Path(__file__).parents[2]

@@ -27,7 +27,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
@@ -38,6 +37,7 @@ from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.files.published_packages import PackageFeed
 from skillwire.adapters.files.settings_file import own_discovery
 from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.http.connection import find_txt_records
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores
 from skillwire.bridges.listings import check_bridges, static_files
@@ -474,13 +474,17 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
     """Return the parts of the registry in ``stores``; ``publisher`` is no namespace of it."""
     store = stores.packages
     registry = Registry(store, time.time, reserved={publisher})
+
+    async def find_txt(name: str) -> Sequence[str]:
+        return await asyncio.to_thread(find_txt_records, name)
+
     return RegistryComponents(
         registry=registry,
         publications=Publications(registry),
         uploads=stores.uploads(wait_for),
         announced=stores.announced_files,
         downloads=downloads,
-        proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
+        proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt),
         accounts=Accounts(store, stores.tokens, time.time),
         device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
         watch=stores.database.watch if stores.is_shared else None,

@@ -23,8 +23,8 @@ from skillwire.adapters.files.credentials import (
 )
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, user_file
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.adapters.sandbox.bubblewrap import find_program
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import StorageError, TrustError, in_seconds

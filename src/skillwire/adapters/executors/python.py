@@ -1,6 +1,6 @@
 """Skills that are Python code: a function of the skill's folder, called in a sandbox.
 
-Each attempt gets a sandbox of its own (:mod:`skillwire.adapters.sandbox.sandbox`): a bare interpreter, the skill's
+Each attempt gets a sandbox of its own (:mod:`skillwire.adapters.sandbox`): a bare interpreter, the skill's
 folder, a temporary work folder, and nothing of this server. The outcome:
 
 ====================================  ====================  =======================
@@ -53,11 +53,11 @@ from skillwire.adapters.files.atomic import (
     sync_folder,
 )
 from skillwire.adapters.http.connection import Resolver, resolve_host
+from skillwire.adapters.sandbox import Job, Sandbox
 from skillwire.adapters.sandbox.bubblewrap import BLOBS, SKILLS, Mount, find_interpreter
 from skillwire.adapters.sandbox.process import Ending
 from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
 from skillwire.adapters.sandbox.resources import Limit, ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.errors import (
     ConflictError,
     DecodeError,

@@ -18,8 +18,8 @@ from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.lan.agent import AgentIdentity, LanAgent, load_agent_identity
 from skillwire.adapters.lan.certificates import RenewalService
 from skillwire.adapters.lan.connection_secrets import SceneSecrets
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.model.skill import Skill
 from skillwire.ports import Executor
 from skillwire.protocols.skill_discovery.messages import HealthStatus

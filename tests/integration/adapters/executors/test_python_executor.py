@@ -11,9 +11,9 @@ from skillwire import limits
 from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.adapters.sandbox.bubblewrap import Program, find_interpreter
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import TrustError
 from skillwire.model.execution import Outcome
 from skillwire.model.skill import Action, Permissions

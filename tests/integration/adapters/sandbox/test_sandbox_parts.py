@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.adapters.sandbox import bubblewrap as program_module
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import TrustError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

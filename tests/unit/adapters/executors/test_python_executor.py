@@ -14,9 +14,9 @@ from tests.support.sandbox_driver import make_attempt, make_skill
 from skillwire.adapters.executors.python import LockedFolder, PythonExecutor, Shown, UnpackedSkills, outcome_of
 from skillwire.adapters.executors.secrets import SecretMask, Secrets
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sandbox import Sandbox
 from skillwire.adapters.sandbox.process import Ending
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from skillwire.client.agent_tools import tools
     from skillwire.client.api import AsyncClient
     from skillwire.client.calls import PreparedCall
-    from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
+    from skillwire.client.skill import AsyncRemoteSkill, CallEvent, RemoteSkill
     from skillwire.client.sync import Client
-    from skillwire.client.watch import CallEvent
     from skillwire.errors import (
         ConflictError,
         DecodeError,
@@ -47,9 +46,8 @@ _HOMES = {
     "client.agent_tools": "tools",
     "client.api": "AsyncClient",
     "client.calls": "PreparedCall",
-    "client.skill": "AsyncRemoteSkill RemoteSkill",
+    "client.skill": "AsyncRemoteSkill CallEvent RemoteSkill",
     "client.sync": "Client",
-    "client.watch": "CallEvent",
     "errors": "ConflictError DecodeError ExecutionError FetchError NotFoundError PendingError SkillwireError"
     " SourceLocation StorageError TrustError UsageError ValidationError",
     "executions.webhooks": "verify_webhook",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.package import parse_requirement
 from skillwire.model.ref import SkillRef
-from skillwire.resolver.dependencies import InstalledRequirement, select_skills
+from skillwire.resolver.resolve import InstalledRequirement, select_skills
 from skillwire.wire.exchange import follow
 
 NAMES, VERSIONS = "abcd", ("1.0.0", "1.1.0", "2.0.0")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -46,12 +45,10 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.protocols.skill_discovery import credentials
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.resolver import lan_settings
     from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import RequestedNames
 else:  # load cryptography, and the messages of discovery
     key_files = LazyModule("adapters.files.keys")
-    lan_settings = LazyModule("resolver.lan_settings")
     lan_trust = LazyModule("adapters.files.lan_trust")
     link = LazyModule("adapters.lan.link")
     settings_file = LazyModule("adapters.files.settings_file")
@@ -107,7 +104,7 @@ def new(
     The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
     keys = key_files.LanKeys()
-    own = _settings().agent_id or keys.known_id()
+    own = settings_file.own_discovery().agent_id or keys.known_id()
     agent_id = agent or own or ("agent" if dry_run else keys.agent_id())
     names = certificates.RequestedNames((agent_id,), skills, hosts).check()
     keys = keys.of_agent(agent_id) if agent_id == own else _of_agent(keys, agent_id)
@@ -172,7 +169,7 @@ def enroll(
     roots, centers = first.keep_authority(chain.body, chain.url)
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)
-    shown = _describe(certificate, _settings(), output)
+    shown = _describe(certificate, settings_file.own_discovery(), output)
     facts = {"dry_run": False, "key": False, "certificate": _object(shown)}
     trust = {"roots": [str(roots)], "intermediates": [str(centers)], "renewFrom": base}
     output.document({"schema": "skillwire/key-install/1", **facts, "trust": trust})
@@ -180,7 +177,7 @@ def enroll(
         success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
     )
     output.note(_loaded())
-    if not {str(roots)}.issubset(_settings().roots):
+    if not {str(roots)}.issubset(settings_file.own_discovery().roots):
         output.line(f"trust this authority: add to {settings_file.user_file()}, and restart servers")
         output.line("  [discovery.trust]")
         for name, value in trust.items():
@@ -195,7 +192,7 @@ def show(*, output: Output, agent: str | None) -> None:
 
     The certificate is checked against the known revocations.
     """
-    first, settings = key_files.LanKeys(), _settings()
+    first, settings = key_files.LanKeys(), settings_file.own_discovery()
     agent_id = settings.agent_id or first.known_id()
     keys = first
     if agent is not None and agent != agent_id:
@@ -261,7 +258,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         keys.keep_certificate(certificate)
         if agents and keys.known_id() not in agents:
             keys.keep_id(agents[0])
-    shown = _describe(certificate, _settings(), output)
+    shown = _describe(certificate, settings_file.own_discovery(), output)
     facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
     output.document({"schema": "skillwire/key-install/1", **facts})
     verb = success("would install " if dry_run else "installed ")
@@ -329,11 +326,6 @@ def _check_name(keys: LanKeys, agents: Sequence[str], *, fix: str) -> None:
 
 def _loaded() -> str:
     return f"a server of this name loads it within {in_seconds(key_files.INSTALLED_SECONDS)}; restart servers of others"
-
-
-def _settings() -> LanSettings:
-    found = settings_file.load_settings(Path.cwd(), os.environ).discovery
-    return lan_settings.join_discovery(found, settings_file.read_discovery_file)
 
 
 def _describe(certificate: bytes, settings: LanSettings, output: Output) -> _Shown:

@@ -38,7 +38,7 @@ from skillwire.cli.output import (
 )
 from skillwire.errors import FetchError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import REVOKED, REVOKED_FIX, FoundVia
-from skillwire.resolver.settings import DiscoverySource
+from skillwire.resolver.settings import DiscoverySource, join_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -90,8 +90,6 @@ def lan_settings(configured: LanSettings | None, discovery: str | None, interfac
 def discovery_settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
     """Return the settings in the file of ``--discovery``, else the server's, else the user's."""
     if discovery is not None:
-        from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
-
         named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)
         return join_discovery((named,), read_discovery_file)
     if configured is not None:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
 
+import msgspec
+
+from skillwire import limits
 from skillwire.client.lan import AsyncLan
 from skillwire.client.registry import AsyncRemoteRegistry
 from skillwire.client.rpc import AsyncRpcSkills
 from skillwire.client.runner import AsyncRunner, awaited, documented_by
 from skillwire.client.session import ClientBase
-from skillwire.client.skill import AsyncRemoteSkill
+from skillwire.client.skill import AsyncCallWatch, AsyncRemoteSkill
 from skillwire.client.sync import Client
-from skillwire.client.watch import AsyncCallWatch
+from skillwire.errors import FetchError, SourceLocation, ValidationError
+from skillwire.executions.view import ExecutionList
 from skillwire.model.typed_output import check_type
 from skillwire.resolver.references import endpoint_url
-from skillwire.wire.exchange import TimeLimit
+from skillwire.trust.guarded_json import load_json, server_message
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, TimeLimit, work
+from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from skillwire.client.calls import CallArguments
     from skillwire.model.remote_execution import RemoteExecution
 
 T = TypeVar("T")
+_OK: Final = 200
+_UNAUTHORIZED: Final = 401
 
 
 @documented_by(Client)
@@ -37,9 +44,7 @@ class AsyncClient(ClientBase[AsyncRunner]):
         """Return the client."""
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the connections."""
         await self.close()
 
@@ -153,3 +158,37 @@ class AsyncClient(ClientBase[AsyncRunner]):
 
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
         return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)
+
+
+class _ListClient(AsyncClient):
+    async def executions(self, url: str) -> HttpResponse:
+        def ask() -> Flow[HttpResponse]:
+            yield from work(partial(self._session.access.allow_url, url))
+            credential = self._session.context.credential_for(url)
+            fields = {"Accept": "application/json", **({"Authorization": credential} if credential else {})}
+            return (yield from fetch(HttpRequest(url, "GET", fields, max_bytes=limits.MIB)))
+
+        return await self._runner.run(ask())
+
+
+async def read_executions(server: str, token: str | None) -> ExecutionList:
+    """Return the newest executions that ``server`` lists for a token or the stored credential.
+
+    Raises FetchError (``AUTH_REQUIRED``, ``HTTP_STATUS``), DecodeError, ValidationError (``VALIDATION_ERROR``).
+    """
+    url = f"{endpoint_url(server).rstrip('/')}/executions.json"
+    async with _ListClient() as client:
+        if token is not None:
+            client.set_token(url, token)
+        response = await client.executions(url)
+    place = SourceLocation(url)
+    if response.status == _UNAUTHORIZED:
+        fix = "Create a key there: skillwire token create NAME --scope operator; then skillwire auth login, or --token."
+        raise FetchError("AUTH_REQUIRED", server_message(response.body) or "a key is missing", place=place, fix=fix)
+    if response.status != _OK:
+        raise FetchError("HTTP_STATUS", f"the server answered {response.status}", place=place)
+    document = load_json(response.body, max_bytes=limits.MIB, source=url)
+    try:
+        return msgspec.convert(document, ExecutionList)
+    except msgspec.ValidationError as error:
+        raise ValidationError("VALIDATION_ERROR", f"this is no list of executions: {error}", place=place) from error

@@ -159,7 +159,7 @@ class Calls:
     Args:
         context: of the client.
         access: the origins that the user allows.
-        book: the stored calls.
+        path: the file of the stored calls.
         clock: monotonic seconds.
         chance: returns a number from 0 to 1.
     """
@@ -168,7 +168,7 @@ class Calls:
         self,
         context: ResolveContext,
         access: OriginAccess,
-        book: FileCalls,
+        path: Path,
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -177,7 +177,7 @@ class Calls:
         self._access = access
         self._clock = clock
         self._line = SubmitContext(Circuits(clock), clock, chance, self._credential)
-        self._book = book
+        self._book = FileCalls(path, context.clock)
 
     def prepare(
         self,
@@ -442,8 +442,3 @@ def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:
         output=value,
         content_type=media_type,
     )
-
-
-def open_calls(path: Path, context: ResolveContext, access: OriginAccess, **options: Any) -> Calls:
-    """Return calls that are recorded in the file ``path``; ``options`` are clock and chance."""
-    return Calls(context, access, FileCalls(path, context.clock), **options)

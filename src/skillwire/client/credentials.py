@@ -7,6 +7,10 @@ A flow has only a mark of a stored credential, in place of the value of ``Author
 login, so the cache survives a renewed token, and no flow holds a secret. :meth:`StoredCredentials.send` puts the header
 field into each request to the credential's own origin just before it is sent, or signs the request.
 
+A signature is valid once, and two equal requests of one second would share it. So the second one is dated a second
+later, which a server must allow. Another process may use the same key: if the server has seen a signature, the next
+seconds are tried, then random ones of the past, which concurrent processes rarely share. Spec: SSP §7.2.3.
+
 A token is renewed before it expires, and after a 401, which repeats the request once. If the new token is refused as
 well, it is not renewed again for a minute: an origin that always answers 401 causes one renewal.
 
@@ -18,15 +22,17 @@ either the old tokens or the new ones.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.codes import CODES
-from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
+from skillwire.errors import ConflictError, DecodeError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import Url, parse_url
 from skillwire.resolver.sources import FOLDER
+from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, work
 
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.adapters.files.credentials import CredentialStore
-    from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.client import Tokens
     from skillwire.resolver.references import Reference
@@ -43,8 +48,8 @@ if TYPE_CHECKING:
 _UNAUTHORIZED: Final = 401
 _PAUSE: Final = 0.05  # seconds between two attempts to get a lock that another process holds for one request
 _REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
-
-
+_ATTEMPTS: Final = 6  # to sign a request anew, after the first
+_NEXT_SECONDS: Final = 3  # of these, well below what a server allows a clock to be ahead
 _REVISION: Final = "Skillwire-Revision"
 _LONGEST_REVISION: Final = 15  # digits
 
@@ -57,19 +62,13 @@ class StoredCredentials:
         self._clock = clock
         self._in_use: dict[str, Credential] = {}
         self._renewed_at: dict[str, float] = {}
-        self._signer: RequestSigner | None = None
+        self._signer = RequestSigner(clock)
         self._changes: dict[str, int] = {}  # the last change of each registry that this client was told of
 
     def take(self, origin: str) -> Credential | None:
         """Use the stored credential of ``origin`` from now on; return it."""
         credential = self._store.find(origin)
-        if credential is None:
-            return None
-        if credential.kind == "custom" and self._signer is None:
-            from skillwire.client.request_signing import RequestSigner  # noqa: PLC0415  # few logins are keys
-
-            self._signer = RequestSigner(self._clock)
-        return self._in_use.setdefault(origin, credential)
+        return None if credential is None else self._in_use.setdefault(origin, credential)
 
     def is_sent(self, origin: str, mark: str) -> bool:
         """Whether ``mark``, which went to ``origin``, stands for a stored credential."""
@@ -107,10 +106,8 @@ class StoredCredentials:
 
     def _send_with(self, request: HttpRequest, credential: Credential) -> Flow[HttpResponse]:
         if credential.kind == "custom":
-            assert self._signer is not None  # noqa: S101  # take() has made it
             return (yield from self._signer.send(request, credential))
-        headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
-        response: HttpResponse = yield request._replace(headers={**headers, credential.header: credential.field_value})
+        response: HttpResponse = yield _authorized(request, credential.header, credential.field_value)
         return response
 
     def _may_help(self, refused: Credential) -> bool:
@@ -306,3 +303,59 @@ def _is_closed(error: SkillwireError) -> bool:
     data = error.details.get("data")
     details = data.get("details") if isinstance(data, dict) else None
     return isinstance(details, dict) and details.get("reason") == "closed"
+
+
+class RequestSigner:
+    """Signs requests, in any thread; ``clock`` gives seconds since the epoch."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: dict[tuple[str | None, str, str, bytes], int] = {}
+
+    def send(self, request: HttpRequest, key: Credential) -> Flow[HttpResponse]:
+        """Send ``request`` signed with ``key``."""
+        response: HttpResponse = yield self.sign(request, key)
+        for attempt in range(_ATTEMPTS):
+            if not _is_repeated(response):
+                break
+            is_crowded = attempt >= _NEXT_SECONDS
+            chance = int.from_bytes(os.urandom(4), "big")  # without ``secrets``, which takes a while to import
+            past = 1 + chance % (int(limits.SIGNATURE_WINDOW_SECONDS) // 2) if is_crowded else 0
+            response = yield self.sign(request, key, past=past)
+        return response
+
+    def sign(self, request: HttpRequest, key: Credential, *, past: int = 0) -> HttpRequest:
+        """Return ``request`` with a new signature in place of ``Authorization``, dated ``past`` seconds ago."""
+        from skillwire.protocols.skill_sharing.signing import HEADER, sign  # noqa: PLC0415  # few logins are keys
+
+        body = request.body or b""
+        target = parse_url(request.url).target
+        asked = (key.key_id, request.method, request.url, body)
+        timestamp = int(self._clock()) - past if past else self._next_time(asked)
+        signature = sign(str(key.key_id), key.secret.encode("ascii"), request.method, target, body, timestamp=timestamp)
+        return _authorized(request, HEADER, str(signature))
+
+    def _next_time(self, signed: tuple[str | None, str, str, bytes]) -> int:
+        with self._lock:
+            now = int(self._clock())
+            self._last = {known: time for known, time in self._last.items() if time >= now}
+            self._last[signed] = max(now, self._last.get(signed, 0) + 1)
+            return self._last[signed]
+
+
+def _authorized(request: HttpRequest, header: str, value: str) -> HttpRequest:
+    """Return ``request`` with a header field in place of ``Authorization``."""
+    headers = {name: text for name, text in request.headers.items() if name.lower() != "authorization"}
+    return request._replace(headers={**headers, header: value})
+
+
+def _is_repeated(response: HttpResponse) -> bool:
+    """Whether the server has refused the signature as repeated. Trust: a false claim costs a few requests."""
+    if response.status != _UNAUTHORIZED:
+        return False
+    try:
+        document: Any = load_json(response.body, max_bytes=limits.DESCRIPTOR_BYTES, source=response.url)
+        return bool(document["error"]["details"]["reason"] == "repeated")
+    except (DecodeError, LookupError, TypeError):  # an error of another form
+        return False

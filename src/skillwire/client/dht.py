@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from skillwire.client.agent_thread import AgentThread
 from skillwire.client.lan_flows import checked_names
 from skillwire.client.runner import awaited, documented_by
-from skillwire.client.session import ClientSession, discovery_of
+from skillwire.client.session import ClientSession
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.sources.dht import check_answers, check_put, with_bootstrap
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class _Base:
         self, project: Path | str = ".", *, bootstrap: Sequence[str] = (), settings: LanSettings | None = None
     ) -> None:
         if settings is None:
-            settings = join_discovery(*discovery_of(project))
+            settings = ClientSession.own_discovery(project)
         self.settings = with_bootstrap(settings, bootstrap)
         make = partial(ClientSession.make_dht_agent, self.settings)
         self._thread: AgentThread[DhtAgent] = AgentThread(make, name="skillwire-dht")

@@ -33,11 +33,9 @@ from skillwire.protocols.skill_discovery.codec import is_identifier, read_identi
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider, one_provider
 from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Climb, Query, Rung
-from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources import dht
-from skillwire.resolver.sources.center import search_center
 from skillwire.resolver.sources.lan import (
     Providers,
     answers,
@@ -47,6 +45,7 @@ from skillwire.resolver.sources.lan import (
     not_joined,
     ref_of,
     revoked,
+    search_center,
     unusable,
 )
 from skillwire.wire.exchange import Flow, TimeLimit, Work, follow, work
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from skillwire.model.lan import DhtAnswer
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.settings import DiscoverySource
 
 T = TypeVar("T")
 #: Codes of a network without an answer, which is no fault of the machine.
@@ -128,22 +126,20 @@ def _start(thread: AgentThread[Any]) -> Flow[None]:
 
 
 class LanFlows:
-    """The use cases of the local network, for one client; ``memory`` is the file of the cache."""
+    """The use cases of the local network, for one client."""
 
     def __init__(
         self,
         settings: LanSettings,
         context: ResolveContext,
         access: OriginAccess,
-        memory: LanCacheFile,
         make_agent: Callable[[LanSettings], LanAgent],
-        *,
         make_dht_agent: Callable[[LanSettings], DhtAgent],
     ) -> None:
         self.settings = settings
         self.ladder = context.open_ladder()
         self.ladder.hedges = settings.hedges
-        self.memory = memory
+        self.memory = LanCacheFile(settings, context.clock)
         self.thread = LanThread(partial(make_agent, settings), self.live)
         self.dht = AgentThread(partial(make_dht_agent, settings), name="skillwire-dht")
         self._context = context
@@ -542,22 +538,6 @@ def scenes_of(found: Sequence[LanSkill], orders: Mapping[str, list[tuple[str, st
         return members_of([skill for skill in registered if name in skill.scenes], partial(rank_in, name))
 
     return [LanScene(name, group_id(name), members(name)) for name in names]
-
-
-def open_lan(
-    sources: Sequence[DiscoverySource],
-    read: Callable[[str], bytes],
-    context: ResolveContext,
-    access: OriginAccess,
-    make_agent: Callable[[LanSettings], LanAgent],
-    *,
-    make_dht_agent: Callable[[LanSettings], DhtAgent],
-) -> LanFlows:
-    """Return the flows by the settings in ``sources``, whose files ``read`` reads, with the cache of this machine."""
-    settings = join_discovery(sources, read)
-    return LanFlows(
-        settings, context, access, LanCacheFile(settings, context.clock), make_agent, make_dht_agent=make_dht_agent
-    )
 
 
 class SceneProvider:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.client.request_signing import RequestSigner
+from skillwire.client.credentials import RequestSigner
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.access import Access
 from skillwire.model.credential import Credential, TokenRenewal

@@ -18,7 +18,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
 from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.adapters.files.install_folder import FileSkillsFolder
-from skillwire.adapters.files.settings_file import load_settings, read_discovery_file, user_file
+from skillwire.adapters.files.settings_file import load_settings, own_discovery, read_discovery_file, user_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.client.installing import InstallFlows
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError, did_you_mean
@@ -30,7 +30,7 @@ from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
-from skillwire.resolver.settings import Settings, seconds_of_age
+from skillwire.resolver.settings import Settings, join_discovery, seconds_of_age
 from skillwire.resolver.sources.skill_sharing import read_bytes
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
 from skillwire.wire.exchange import Flow, TimeLimit, limit_time, share_time, work
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.resolver.settings import DiscoverySource
     from skillwire.resolver.sources.lan import Stage
     from skillwire.testing.publisher import AsyncSimulatedPublisher, SimulatedPublisher
 
@@ -185,9 +184,9 @@ class ClientSession(InstallFlows):
 
     def make_calls(self, **options: Any) -> Calls:
         """Return new calls; ``options`` are clock and chance."""
-        from skillwire.client.calls import open_calls  # noqa: PLC0415  # installing does without
+        from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
 
-        return open_calls(state_directory() / "calls.json", self.context, self.access, **options)
+        return Calls(self.context, self.access, state_directory() / "calls.json", **options)
 
     @cached_property
     def endpoint_calls(self) -> EndpointCalls:
@@ -199,10 +198,10 @@ class ClientSession(InstallFlows):
     @cached_property
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
-        from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
+        from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # installing does without
 
-        make, flags = self.make_lan_agent, {"make_dht_agent": self.make_dht_agent}
-        return open_lan(self.settings.discovery, read_discovery_file, self.context, self.access, make, **flags)
+        settings = join_discovery(self.settings.discovery, read_discovery_file)
+        return LanFlows(settings, self.context, self.access, self.make_lan_agent, self.make_dht_agent)
 
     def _discovery(self) -> LanFlows | None:
         """Return the rungs that find skills by what they are; None where no setting leads to one."""
@@ -221,6 +220,8 @@ class ClientSession(InstallFlows):
     def is_on_lan(self) -> bool:
         """Whether :attr:`lan` was used."""
         return "lan" in vars(self)
+
+    own_discovery = staticmethod(own_discovery)
 
     @staticmethod
     def make_lan_agent(settings: LanSettings) -> LanAgent:
@@ -564,8 +565,3 @@ class ClientBase(Generic[RunnerT]):
             UsageError: a header cannot hold ``token``.
         """
         self._session.set_token(origin, token)
-
-
-def discovery_of(project: Path | str) -> tuple[Sequence[DiscoverySource], Callable[[str], bytes]]:
-    """Return the places of a project's discovery settings, and what reads them."""
-    return load_settings(Path(project), os.environ).discovery, read_discovery_file

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientBase
-from skillwire.client.skill import RemoteSkill
+from skillwire.client.skill import CallWatch, RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url
 from skillwire.wire.exchange import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from types import TracebackType
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan import Lan
     from skillwire.client.registry import RemoteRegistry
     from skillwire.client.rpc import RpcSkills
-    from skillwire.client.watch import CallWatch
     from skillwire.errors import SkillwireError
     from skillwire.folder.review import SkillReview
     from skillwire.model.ref import LockedSkill, OriginRecord, SkillRef
@@ -57,9 +55,7 @@ class Client(ClientBase[SyncRunner]):
         """Return the client."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the connections."""
         self.close()
 
@@ -386,8 +382,6 @@ class Client(ClientBase[SyncRunner]):
         sends nothing; ``close`` returns whether the execution goes on at its provider, as ``goes_on`` does. Events also
         end after ``timeout`` seconds. Arguments and errors are those of :meth:`call`; each event may raise them.
         """
-        from skillwire.client.watch import CallWatch  # noqa: PLC0415  # installing does without
-
         return CallWatch(self._runner, self._session, reference, inputs or {}, options, use_unverified=use_unverified)
 
     def execution(self, execution: str) -> RemoteExecution:

@@ -21,9 +21,8 @@ from skillwire.model.package import parse_requirement
 from skillwire.model.ref import LockedSkill
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, Finding, is_skill_name
 from skillwire.resolver.context import as_finding
-from skillwire.resolver.git_references import means_version
 from skillwire.resolver.plan import hash_files
-from skillwire.resolver.references import exact_reference_to
+from skillwire.resolver.references import exact_reference_to, means_version
 from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:

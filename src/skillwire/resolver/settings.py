@@ -3,17 +3,28 @@
 Flags of a command win over the environment, that over ``skillwire.toml`` in the project, that over the user's file. A
 project may be an untrusted clone, so its file cannot set trust and addresses: those rows are for the environment and
 the user's own file. The docs and ``tests/unit/test_docs.py`` read the table.
+
+The tables ``[discovery]`` of the project and of the user are joined key by key; the project's wins for the addresses
+and pace that it may set, and trust, name, interfaces and reach are for the user's own file. A file that the environment
+names replaces both. Spec: SDP §13.2. Trust: a project's table is hostile.
 """
 
 from __future__ import annotations
 
+import os.path
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import SourceLocation, UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+
 SETTINGS_FILE: Final = "skillwire.toml"
+#: Keys of ``discovery`` that a project cannot set.
+OWN: Final = ("agentId", "trust", "skillCenter", "dht", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -141,8 +152,7 @@ class DiscoverySource(NamedTuple):
 class Settings(NamedTuple):
     """The settings in force. ``own_sources`` are those that the user named, not the project.
 
-    ``discovery`` has the tables of all places, first the one that wins; :mod:`skillwire.resolver.lan_settings` joins
-    them, so that a project cannot replace the user's trust.
+    ``discovery`` has the tables of all places, first the one that wins, for :func:`join_discovery`.
     """
 
     sources: tuple[str, ...] = ()
@@ -249,3 +259,66 @@ def _read(key: str, value: object, layer: SettingsLayer) -> object:
         fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}."
         raise UsageError("SETTING_FORM", "a project's file cannot name lan: as a source", place=place, fix=fix)
     return found
+
+
+def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str], bytes]) -> LanSettings:
+    """Return the settings of the local network in force.
+
+    Args:
+        sources: of :attr:`Settings.discovery`, first the one that wins.
+        read_file: returns the bytes of a file.
+
+    Raises:
+        ValidationError: ``DISCOVERY_CONFIGURATION``. UsageError: ``SETTING_FORM`` for a key that a project may not set.
+    """
+    from skillwire.protocols.skill_discovery import settings as lan  # noqa: PLC0415  # takes a while to import
+    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # as above
+
+    for source in sources:
+        if isinstance(path := source.value, str) and not source.is_project:
+            data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
+            if path.lower().endswith((".yaml", ".yml")):
+                return lan.read_discovery_yaml(data, path, folder=folder)
+            place = partial(toml_place, data.decode("utf-8", "replace"), source=path)
+            return lan.read_discovery(load_toml(data, source=path), path, place=place, folder=folder)
+    joined: dict[str, Any] = {}
+    folder = ""
+    for source in reversed(sources):
+        if not isinstance(source.value, dict):
+            raise UsageError("SETTING_FORM", "discovery must be a table", place=source.place)
+        lan.read_discovery(source.value, source.place.source, place=partial(_place, [source]))
+        if source.is_project:
+            for path in _paths(source.value):
+                if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
+                    where = "your own skillwire.toml, whose path skillwire config path prints"
+                    fix = f"Set it in {where}, or in the file that SKILLWIRE_DISCOVERY names."
+                    message = f"a project's file cannot set discovery.{path}"
+                    raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
+        else:
+            folder = os.path.dirname(source.place.source)  # noqa: PTH120  # a text, no access
+        _join(joined, source.value)
+    if not joined:
+        return lan.LanSettings()
+    return lan.read_discovery(joined, "discovery", place=partial(_place, sources), folder=folder)
+
+
+def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
+    """Return the location of a key of the joined table: in the first source that has it, else the first source."""
+    return next((source.places[path] for source in sources if path in source.places), sources[0].place)
+
+
+def _paths(table: object, before: str = "") -> Iterator[str]:
+    """Yield the path of each key without a table; a key may contain dots itself."""
+    if not isinstance(table, dict):
+        yield before.removesuffix(".")
+        return
+    for key, value in table.items():
+        yield from _paths(value, f"{before}{key}.")
+
+
+def _join(joined: dict[str, Any], table: Mapping[str, Any]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _join(joined.setdefault(key, {}), value)
+        else:
+            joined[key] = value

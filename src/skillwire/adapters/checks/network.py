@@ -34,9 +34,9 @@ from skillwire.model.url import Url, parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.decoder import decode_index
 from skillwire.resolver.context import GitMemory, ResolveContext
-from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import find_skills
+from skillwire.resolver.settings import join_discovery
 from skillwire.resolver.sources import AGENT_SKILLS, LAN, Lookup
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.certificates import agents_of, belongs, is_own, life_of

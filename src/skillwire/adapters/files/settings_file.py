@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from skillwire.adapters.files.atomic import config_directory, home_directory, read_bounded
 from skillwire.errors import DecodeError, SourceLocation, StorageError
 from skillwire.limits import SETTINGS_BYTES
-from skillwire.resolver.settings import SETTINGS_FILE, Settings, SettingsLayer, environment_layer, merge_settings
+from skillwire.resolver.settings import (
+    SETTINGS_FILE,
+    Settings,
+    SettingsLayer,
+    environment_layer,
+    join_discovery,
+    merge_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,14 +45,12 @@ def read_discovery_file(path: str) -> bytes:
     return content
 
 
-def own_discovery() -> LanSettings:
-    """Return the settings of the local network for the current folder: those of the project and the user, joined.
+def own_discovery(project: Path | str = ".") -> LanSettings:
+    """Return the settings of the local network for ``project``: its own and the user's, joined.
 
-    Raises as :func:`load_settings` and :func:`skillwire.resolver.lan_settings.join_discovery`.
+    Raises as :func:`load_settings` and :func:`~skillwire.resolver.settings.join_discovery`.
     """
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
-
-    return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
+    return join_discovery(load_settings(Path(project), os.environ).discovery, read_discovery_file)
 
 
 def user_file() -> Path:

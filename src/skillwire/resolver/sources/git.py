@@ -39,8 +39,7 @@ from skillwire.model.package import parse_range
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
-from skillwire.resolver.git_references import SKILL_FOLDERS, check_ref
-from skillwire.resolver.references import reference_to
+from skillwire.resolver.references import SKILL_FOLDERS, check_ref, reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust import git

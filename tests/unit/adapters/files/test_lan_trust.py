@@ -19,8 +19,7 @@ from skillwire.adapters.files.settings_file import load_settings, read_discovery
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.resolver.lan_settings import join_discovery
-from skillwire.resolver.settings import DiscoverySource
+from skillwire.resolver.settings import DiscoverySource, join_discovery
 from skillwire.trust.certificates import RequestedNames, certificate_pem, is_own, life_of, private_pem
 from skillwire.trust.ecdsa import new_key
 

@@ -7,8 +7,8 @@ from skillwire.cli.main import run
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.resolver.lan_settings import OWN, join_discovery
 from skillwire.resolver.references import lan_capability, parse_reference
+from skillwire.resolver.settings import OWN, join_discovery
 
 
 @pytest.fixture

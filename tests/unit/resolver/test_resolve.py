@@ -4,7 +4,7 @@ import pytest
 
 from skillwire.errors import ConflictError
 from skillwire.model.ref import SkillRef
-from skillwire.resolver.dependencies import select_skills
+from skillwire.resolver.resolve import select_skills
 from skillwire.wire.exchange import follow
 
 

@@ -23,7 +23,17 @@ from skillwire.errors import (
 from skillwire.model.package import parse_requirement
 from skillwire.model.skill import is_version
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
-from skillwire.resolver.apply import InstallReport, apply_install, fetch_contents, inspect_plan, no_digest, open_content
+from skillwire.resolver.apply import (
+    InstallReport,
+    apply_install,
+    check_accepted,
+    compare_versions,
+    fetch_contents,
+    hold_back,
+    inspect_plan,
+    no_digest,
+    open_content,
+)
 from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.lockfile import select
 from skillwire.resolver.plan import (
@@ -48,7 +58,6 @@ from skillwire.resolver.rank import check_digests, describe
 from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to, sharing_below
 from skillwire.resolver.resolve import DependencySources, InstalledRequirement, select_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
-from skillwire.resolver.review import check_accepted, compare_versions, hold_back
 from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
 from skillwire.wire.exchange import Flow, limit_time, work

@@ -17,6 +17,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
@@ -38,7 +39,6 @@ from skillwire.model.remote_execution import CallRecord, RemoteExecution
 from skillwire.model.skill import Finding
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.skill_sharing.calls import (
-    Answer,
     InvocationOptions,
     credential_fields,
     credential_header,
@@ -345,12 +345,12 @@ class Calls:
             # An earlier one may have arrived.
             error.may_be_accepted = error.may_be_accepted or plan.is_taken_up
             if not error.may_be_accepted:
-                yield from self._note(partial(self._book.drop, plan.record))
+                yield from self._context.try_change(partial(self._book.drop, plan.record))
             raise
         if (refusal := answer.error) is not None:
             is_unknown, was_accepted = answer.may_be_accepted, bool(refusal.may_be_accepted)
             if not is_unknown:
-                yield from self._note(partial(self._book.drop, plan.record))
+                yield from self._context.try_change(partial(self._book.drop, plan.record))
             if answer.status == _TOO_LARGE:
                 refusal.fix = "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
             elif answer.is_permanent:
@@ -363,23 +363,20 @@ class Calls:
             self._access.explain(refusal)
             raise refusal
         if answer.response is None:
-            yield from self._note(partial(self._book.drop, plan.record))
-            return ExecutionFollower(_at_once(plan, answer), plan.record, self._line, options.on_change, answer)
+            yield from self._context.try_change(partial(self._book.drop, plan.record))
+            output, media_type = answer.output or (None, "")  # a provider that answered with it
+            execution = replace(
+                known(plan.record), status=ExecutionStatus.COMPLETED, output=output, content_type=media_type
+            )
+            return ExecutionFollower(execution, plan.record, self._line, options.on_change, answer)
         endpoint, execution_id = plan.descriptor.endpoint, answer.response.execution_id
         record = plan.record._replace(
             execution_id=execution_id,
             status_url=status_place(answer, plan.record.url, status_url(endpoint, execution_id)),
             result_url=result_url(endpoint, execution_id),
         )
-        yield from self._note(partial(self._book.answered, record))
+        yield from self._context.try_change(partial(self._book.answered, record))
         return ExecutionFollower(updated(known(record), answer.response), record, self._line, options.on_change, answer)
-
-    def _note(self, change: Callable[[], object]) -> Flow[None]:
-        """Change the stored calls; report a failure, and go on."""
-        try:
-            yield from work(change)
-        except StorageError as error:
-            self._context.note(error)
 
     def _request(self, plan: _Plan, wait: float | None) -> HttpRequest:
         credential = self._line.credential(plan.record.url, plan.record.header)
@@ -429,16 +426,3 @@ class Calls:
 
     def _credential(self, url: str, header: str | None) -> dict[str, str]:
         return credential_fields(self._context.credential_for(url), header)
-
-
-def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:
-    """Return the execution of a provider that answered with the output."""
-    value, media_type = answer.output if answer.output is not None else (None, "")
-    return RemoteExecution(
-        execution_id=None,
-        skill_id=plan.record.skill_id,
-        reference=plan.record.reference,
-        status=ExecutionStatus.COMPLETED,
-        output=value,
-        content_type=media_type,
-    )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.client.agent_thread import AgentThread, LanThread
@@ -32,7 +32,7 @@ from skillwire.model.url import parse_url, without_zone
 from skillwire.protocols.skill_discovery.codec import is_identifier, read_identifier
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import StopCondition, every_provider, one_provider
-from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, Climb, Query, Rung
+from skillwire.resolver.ladder import CACHE, CENTER, DHT, LADDER, LAN, SILENT, Query, Rung
 from skillwire.resolver.rank import read_origin
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources import dht
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from skillwire.resolver.context import ResolveContext
 
 T = TypeVar("T")
-#: Codes of a network without an answer, which is no fault of the machine.
-_SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 _RETRIED: Final = 1.5  # times the patience: a silent network is asked once more, for half as long
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
 _END_SECONDS: Final = 10.0  # of a process that provides a scene
@@ -108,12 +106,6 @@ class DiscoverOptions(TypedDict, total=False):
     patience: float | None
     quiet: float | None
     refresh: bool
-
-
-class _Filters(NamedTuple):
-    capabilities: tuple[str, ...] = ()
-    scenes: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
 
 
 def _start(thread: AgentThread[Any]) -> Flow[None]:
@@ -213,16 +205,18 @@ class LanFlows:
         try:
             found = yield from climb.next()
         except SkillwireError as error:
-            if error.code not in _SILENT:
+            if error.code not in SILENT:
                 raise
         else:
-            self.note_failures(climb)
+            for failure in climb.errors:
+                if failure.code not in SILENT:
+                    self._context.note(failure)
         finally:
             self._context.on_climb(climb.traces)
         skills = [ref.lan for ref in found if ref.lan is not None]
         if is_fresh:
             yield from work(self.memory.forget_all)
-            yield from self._note(partial(self.memory.put, skills))
+            yield from self._context.try_change(partial(self.memory.put, skills))
         return skills
 
     def rungs(
@@ -283,12 +277,6 @@ class LanFlows:
             return "not asked for"
         return "" if query.capabilities or query.words or query.name else "it is asked for capabilities and names alone"
 
-    def note_failures(self, climb: Climb[Any]) -> None:
-        """Report the rungs that failed, where another one answered; a silent network is no fault."""
-        for error in climb.errors:
-            if error.code not in _SILENT:
-                self._context.note(error)
-
     def _marked(self, skills: Iterable[LanSkill]) -> list[LanSkill]:
         """Return skills with those marked that only others mention, or the cache, at the address of a revoked agent."""
 
@@ -300,17 +288,18 @@ class LanFlows:
         return list(map(marked, skills))
 
     def _ask_network(self, query: Query, enough: StopCondition, seconds: float) -> Flow[list[SkillRef]]:
-        filters = _Filters(query.capabilities, query.scenes, query.types)
-        asked = yield from self._use(lambda agent: self._ask(agent, filters, seconds, enough))
+        asked = yield from self._use(lambda agent: self._ask(agent, query, seconds, enough))
         heard, others = map(self._marked, asked)
         if not (heard or others):
             raise self._silence()
         if heard:
-            yield from self._note(partial(self.memory.put, [skill for skill in heard if not skill.is_revoked]))
+            yield from self._context.try_change(
+                partial(self.memory.put, [skill for skill in heard if not skill.is_revoked])
+            )
         found = answers(heard or others, query)
         if not found:  # no agent that answered announces them
             cached = yield from work(self.memory.skills)
-            yield from self._note(partial(self.memory.forget, answers(cached, query)))
+            yield from self._context.try_change(partial(self.memory.forget, answers(cached, query)))
             wanted = query.words or query.name or ", ".join((*query.capabilities, *query.scenes, *query.types))
             message = f"no skill on the local network offers '{wanted}', or has this name"
             raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
@@ -328,11 +317,11 @@ class LanFlows:
                 questions.append(agent.find_by_capability(asked, match=match, seconds=seconds))
             return await asyncio.gather(*questions)
 
-        got = yield from self._use_dht(look_up)
+        got: list[DhtAnswer] = yield Work(partial(self.dht.submit, look_up))
         dht.check_answers(got, settings)
         heard = dht.skills_of(got, self._context.clock())
         if heard:
-            yield from self._note(partial(self.memory.put, heard))
+            yield from self._context.try_change(partial(self.memory.put, heard))
         found = answers(heard, query)
         if not found:
             wanted = ", ".join(dict.fromkeys((*able, *names, *query.scenes, *query.types)))
@@ -341,10 +330,6 @@ class LanFlows:
             message = f"the answer of the DHT may not be complete{dht.unreached(got)}"
             self._context.note(FetchError("DHT_UNREACHABLE", message))
         return [ref_of(skill) for skill in found]
-
-    def _use_dht(self, use: Callable[[DhtAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
-        result: T = yield Work(partial(self.dht.submit, use))
-        return result
 
     def _ask_center(self, query: Query, seconds: float) -> Flow[list[SkillRef]]:
         del seconds
@@ -363,15 +348,14 @@ class LanFlows:
         return found
 
     async def _ask(
-        self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
+        self, agent: LanAgent, query: Query, patience: float, enough: StopCondition
     ) -> tuple[Sequence[LanSkill], Sequence[LanSkill]]:
         """Return the skills that answer and, without one, those of any agent, within ``patience`` seconds in all."""
-        patience = self.settings.discovery.patience if patience is None else patience
-        selection = filters._asdict()
-        asking = asyncio.ensure_future(agent.discover(**selection, patience=patience, enough=enough))
+        filters = {"capabilities": query.capabilities, "scenes": query.scenes, "types": query.types}
+        asking = asyncio.ensure_future(agent.discover(**filters, patience=patience, enough=enough))
         others: asyncio.Future[tuple[LanSkill, ...]] | None = None
         try:
-            if any(selection.values()):
+            if any(filters.values()):
                 alone = min(self.settings.discovery.not_found_patience, patience / 3)  # a provider answers before
                 await asyncio.wait({asking}, timeout=alone)
                 if not (asking.done() and asking.result()):
@@ -514,13 +498,7 @@ class LanFlows:
 
     def save(self) -> Flow[None]:
         """Write the cache."""
-        return self._note(self.memory.write)
-
-    def _note(self, change: Callable[[], object]) -> Flow[None]:
-        try:
-            yield from work(change)
-        except StorageError as error:
-            self._context.note(error)
+        return self._context.try_change(self.memory.write)
 
 
 def scenes_of(found: Sequence[LanSkill], orders: Mapping[str, list[tuple[str, str]]]) -> list[LanScene]:

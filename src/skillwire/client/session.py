@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import cache_directory, home_directory, state_directory
@@ -25,7 +25,7 @@ from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, Usag
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
-from skillwire.resolver.ladder import LAN, NAMED, Ladder, Query, Rung, RungTrace
+from skillwire.resolver.ladder import LAN, NAMED, SILENT, Ladder, Query, Rung, RungTrace
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import conflicting_digests, rank
 from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
@@ -64,10 +64,6 @@ def _upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
     from skillwire.adapters.git import upload_pack  # noqa: PLC0415  # few skills are in repositories of this machine
 
     return upload_pack(path, request, max_bytes)
-
-
-#: Codes of a local network without an answer, which is no fault of a search.
-_SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 
 
 class ClientSession(InstallFlows):
@@ -368,14 +364,14 @@ class ClientSession(InstallFlows):
         try:
             found = yield from climb.next()
         except SkillwireError as raised:
-            if not {raised.code, *(one.code for one in climb.errors)} <= _SILENT:  # climb.errors has no UsageError
+            if not {raised.code, *(one.code for one in climb.errors)} <= SILENT:  # climb.errors has no UsageError
                 raise
         finally:
             self._keep_rungs((*after, *climb.traces))
         if conflict := conflicting_digests(found):
             self.context.report(as_finding(conflict)._replace(level="error"))
         for error in climb.errors:
-            if error.code not in _SILENT:
+            if error.code not in SILENT:
                 self.context.report(as_finding(error)._replace(level="warning"))
         rows: dict[object, SkillRef] = {}
         for one in found:

@@ -80,12 +80,6 @@ class Attempt(NamedTuple):
     entries: int = 0
     error: SkillwireError | None = None
 
-    def answered(self, document: CachedResponse, answered_by: AnsweredBy | None, context: ResolveContext) -> Attempt:
-        """Return this attempt with the answer that came."""
-        age = max(context.clock() - document.fetched_at, 0.0)
-        fresh_for = max(lifetime(document.headers) - age, 0.0)
-        return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
-
 
 class Discovery(Protocol):
     """The rungs that find skills by what they are, as the settings have them."""
@@ -163,6 +157,21 @@ class ResolveContext(NamedTuple):
                 self.cache.drop(document.url, credential)
         except StorageError as error:
             self.note(error)
+
+    def try_change(self, change: Callable[[], object]) -> Flow[None]:
+        """Change a file that the flow can do without; report a failure, and go on."""
+        try:
+            yield from work(change)
+        except StorageError as error:
+            self.note(error)
+
+    def trace_answer(
+        self, attempt: Attempt, document: CachedResponse, answered_by: AnsweredBy | None, generation: str, entries: int
+    ) -> None:
+        """Trace an attempt with the answer that came."""
+        age = max(self.clock() - document.fetched_at, 0.0)
+        fresh_for = max(lifetime(document.headers) - age, 0.0)
+        self.trace(Attempt(*attempt[:2], answered_by, age, fresh_for, generation, entries))
 
     @contextmanager
     def attempt(self, url: str) -> Iterator[Attempt]:

@@ -83,6 +83,10 @@ AFTER: Final[dict[str, Action]] = {
 }
 
 
+#: Codes of a network without an answer, which is no fault.
+SILENT: Final = frozenset({"DISC_001", "DISC_002"})
+
+
 class Outcome(StrEnum):
     """The end of one rung."""
 

@@ -97,7 +97,7 @@ def parse_reference(text: str) -> Reference:
         raise UsageError("REFERENCE", "lan: means any provider of a capability, which only call takes", fix=fix)
     host, _, _ = text.partition("/")
     if "." in host or ":" in host or host == "localhost":  # the colon of a scheme included
-        return _web_reference(text, _url(text) if "://" in text else _with_scheme(text))
+        return _web_reference(text, _url(text))
     if is_skill_name(text):
         return Reference(text, name=text)
     fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
@@ -107,7 +107,7 @@ def parse_reference(text: str) -> Reference:
 def _in_repository(text: str, place: GitPlace) -> Reference:
     url = place.repository
     if not url.startswith((".", "/", "~")):
-        url = str(_url(url) if "://" in url else _with_scheme(url)).rstrip("/")
+        url = str(_url(url)).rstrip("/")
     return Reference(text, (Lookup(url, place.path or None, source=GIT, version=place.ref),), version=place.ref)
 
 
@@ -163,7 +163,7 @@ def sharing_below(site: str, name: str | None = None) -> Lookup:
 
 def endpoint_url(text: str) -> str:
     """Return the URL of an endpoint, given with or without its scheme, and without its part behind ``#``."""
-    return str(_url(text) if "://" in text else _with_scheme(text))
+    return str(_url(text))
 
 
 def parse_source(text: str) -> Lookup:
@@ -205,25 +205,15 @@ def exact_reference_to(ref: SkillRef) -> str:
 def _shortest(url: str) -> str:
     """Return ``url`` without its scheme where that is the default."""
     scheme, _, rest = url.partition("://")
-    return rest if _with_scheme(rest).scheme == scheme else url
-
-
-def _with_scheme(text: str) -> Url:
-    try:
-        return parse_url(f"{scheme_of(text)}://{text}")
-    except ValidationError as error:
-        raise _unreadable(error) from error
+    return rest if _url(rest).scheme == scheme else url
 
 
 def _url(text: str) -> Url:
+    """Return a URL that may lack its scheme."""
     try:
-        return parse_url(text)
+        return parse_url(text if "://" in text else f"{scheme_of(text)}://{text}")
     except ValidationError as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: ValidationError) -> UsageError:
-    return UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix)
+        raise UsageError("REFERENCE", f"cannot read the reference: {error.message}", fix=error.fix) from error
 
 
 def _web_reference(text: str, url: Url) -> Reference:
@@ -382,12 +372,17 @@ def check_ref(text: str) -> str:
         raise UsageError("REFERENCE", message) from error
 
 
-def means_version(ref: str) -> bool:
-    """Whether a ref means the tag of a version, or the best one of a range: not a branch, and not a commit."""
+def is_range(ref: str) -> bool:
+    """Whether a ref may be a version, or a range of these."""
     try:
-        return _TAG.fullmatch(ref) is not None or bool(ref and parse_range(ref))
+        return bool(ref and parse_range(ref))
     except ValidationError:
         return False
+
+
+def means_version(ref: str) -> bool:
+    """Whether a ref means the tag of a version, or the best one of a range: not a branch, and not a commit."""
+    return _TAG.fullmatch(ref) is not None or is_range(ref)
 
 
 def _read_place(text: str) -> GitPlace | None:

@@ -93,8 +93,7 @@ class AgentSkills:
             if document is None:
                 return []
             found, findings = decode_versions(document.body, document.base_url)
-        answered = attempt.answered(document, answered_by, context)
-        context.trace(answered._replace(generation="versions", entries=len(found.versions)))
+        context.trace_answer(attempt, document, answered_by, "versions", len(found.versions))
         for finding in findings:
             context.report(finding)
         asked = lookup.base.rpartition("/@")[2] if is_namespace_at(lookup.base) else found.publisher
@@ -134,8 +133,7 @@ class AgentSkills:
                     continue
                 index = decode_index(document.body, document.base_url)
                 yield from work(partial(_check_generation, lookup.base, index, url, context))
-            answered = attempt.answered(document, answered_by, context)
-            context.trace(answered._replace(generation=index.generation.value, entries=len(index.entries)))
+            context.trace_answer(attempt, document, answered_by, index.generation.value, len(index.entries))
             for finding in index.findings:
                 context.report(finding)
             return {

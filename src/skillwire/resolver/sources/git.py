@@ -28,7 +28,6 @@ from skillwire.errors import (
     SkillwireError,
     SourceLocation,
     TrustError,
-    ValidationError,
     did_you_mean,
 )
 from skillwire.folder.files import zip_files
@@ -39,7 +38,7 @@ from skillwire.model.package import parse_range
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
-from skillwire.resolver.references import SKILL_FOLDERS, check_ref, reference_to
+from skillwire.resolver.references import SKILL_FOLDERS, check_ref, is_range, reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust import git
@@ -167,7 +166,7 @@ class GitSource(Source):
             tree = read_commit(facts.commit, self._objects)
             files = _files_below(tree, facts.path)
         objects = {**self._objects, **(yield from self._load(url, [file.blob for file in files]))}
-        content = yield from work(partial(_pack, files, objects))
+        content = yield from work(lambda: zip_files(plan_skill(files, objects).files, deflates=False))
         if skill.digest is not None and Digest.of(content) != skill.digest:
             message = f"commit {facts.commit} has other files of {skill.name} than the lock"
             raise TrustError("DIGEST_MISMATCH", message, place=SourceLocation(skill.origin))
@@ -241,9 +240,9 @@ class GitSource(Source):
 
     def _choose(self, lookup: Lookup) -> Flow[_Commit]:
         """Return the commit that a ref means: a tag, a version, a branch, a commit, or the best tag of a range."""
-        wanted, path = lookup.version, lookup.name or ""
-        is_range = _is_range(wanted)
-        prefixes = ["HEAD"] if not wanted else ["refs/tags/" if is_range else f"refs/tags/{wanted}"]
+        wanted, path, place = lookup.version, lookup.name or "", SourceLocation(lookup.url)
+        may_be_range = is_range(wanted)
+        prefixes = ["HEAD"] if not wanted else ["refs/tags/" if may_be_range else f"refs/tags/{wanted}"]
         refs = yield from self._refs(lookup.url, [*prefixes, *([f"refs/heads/{wanted}"] if wanted else [])])
         versions = tag_versions(refs, path.rpartition("/")[2] or None)
         if not wanted:
@@ -251,7 +250,7 @@ class GitSource(Source):
                 is_empty = not (yield from self._refs(lookup.url, ["refs/heads/"]))
                 what = f"the repository has no commit{'' if is_empty else ' on its default branch'}"
                 fix = "Commit the skill there first." if is_empty else "Name another branch after an @."
-                raise NotFoundError("GIT_REF", what, place=_at(lookup), fix=fix, in_python="")
+                raise NotFoundError("GIT_REF", what, place=place, fix=fix, in_python="")
             return _Commit(refs["HEAD"].commit, None, "", path)
         parts = path.split("/") if path else []
         for number in range(len(parts) + 1):  # a pasted address of a branch with slashes
@@ -265,8 +264,8 @@ class GitSource(Source):
             return _Commit(versions[wanted].commit, wanted, wanted, path)
         if _COMMIT.fullmatch(wanted):
             return _Commit(wanted, None, wanted, path)
-        if not is_range:
-            raise NotFoundError("GIT_REF", f"there is no branch or tag {wanted}", place=_at(lookup))
+        if not may_be_range:
+            raise NotFoundError("GIT_REF", f"there is no branch or tag {wanted}", place=place)
         best = usable_versions([SkillRef("", "", "", version, None, "git", 0.0) for version in versions], wanted)
         if not best:
             there = ", ".join(list(versions)[:8])
@@ -279,7 +278,7 @@ class GitSource(Source):
         """Return the commit whose archive the host has given; None where it offers none that can be read."""
         template = ARCHIVES.get(lookup.url.partition("://")[2].partition("/")[0])
         ref = lookup.version or "HEAD"
-        if template is None or _is_range(lookup.version) or self._context.credential_for(lookup.url) is not None:
+        if template is None or is_range(lookup.version) or self._context.credential_for(lookup.url) is not None:
             return None
         url = template.format(repository=lookup.url, ref=check_ref(ref))
         try:
@@ -339,12 +338,6 @@ class GitSource(Source):
             raise DecodeError("GIT_ANSWER", f"the server left out {absent[0]}")
         return found
 
-    def _offered(self, url: str) -> Flow[None]:
-        """Find where a repository is, after redirects, and the features of its server."""
-        asked = f"{url}/info/refs?service=git-upload-pack"
-        response = yield from self._send(HttpRequest(asked, max_bytes=limits.GIT_REFS_BYTES), "advertisement")
-        self._servers[url] = (response.url.partition("/info/refs")[0], git.read_capabilities(response.body))
-
     def _ask(self, url: str, body: bytes, max_bytes: int) -> Flow[bytes]:
         """Return the answer to a request; a server is asked for its features only where it does not answer."""
         if "://" not in url:
@@ -356,7 +349,10 @@ class GitSource(Source):
         except SkillwireError as error:
             if url in self._servers or error.code in _TOO_LARGE:
                 raise
-        yield from self._offered(url)  # follows redirects, and raises why there is no repository
+        # This follows redirects, and raises why there is no repository.
+        asked = HttpRequest(f"{url}/info/refs?service=git-upload-pack", max_bytes=limits.GIT_REFS_BYTES)
+        response = yield from self._send(asked, "advertisement")
+        self._servers[url] = (response.url.partition("/info/refs")[0], git.read_capabilities(response.body))
         return (yield from self._ask(url, body, max_bytes))
 
     def _send(self, request: HttpRequest, kind: str) -> Flow[HttpResponse]:
@@ -384,22 +380,6 @@ class GitSource(Source):
         if response.status != _OK:
             raise FetchError("HTTP_STATUS", f"the server answered {response.status}", place=place)
         return response
-
-
-def _pack(files: Sequence[GitFile], objects: Mapping[str, bytes]) -> bytes:
-    return zip_files(plan_skill(files, objects).files, deflates=False)
-
-
-def _is_range(text: str) -> bool:
-    """Whether a ref may be a version, or a range of these."""
-    try:
-        return bool(text and parse_range(text))
-    except ValidationError:
-        return False
-
-
-def _at(lookup: Lookup) -> SourceLocation:
-    return SourceLocation(lookup.url)
 
 
 def _url(skill: SkillRef, context: ResolveContext) -> str:

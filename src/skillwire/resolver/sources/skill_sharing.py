@@ -58,8 +58,7 @@ class SkillSharing:
         if document is None or found is None:
             context.trace(attempt)
             raise not_published(url)
-        answered = attempt.answered(document, answered_by, context)
-        context.trace(answered._replace(generation=SKILL_SHARING, entries=len(found)))
+        context.trace_answer(attempt, document, answered_by, SKILL_SHARING, len(found))
         return found
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skillwire.client.lan_flows import Names
     from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
     from skillwire.protocols.skill_discovery.dht.records import DhtOffer
-    from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings
+    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 T = TypeVar("T")
 Match = Literal["all", "any"]
@@ -41,6 +41,15 @@ class _Base:
         self.settings = with_bootstrap(settings, bootstrap)
         make = partial(ClientSession.make_dht_agent, self.settings)
         self._thread: AgentThread[DhtAgent] = AgentThread(make, name="skillwire-dht")
+
+    async def _get(self, skill_id: str, capability: str, seconds: float, agent: DhtAgent) -> DhtAnswer:
+        checked_names("skill_id and capability", [skill_id, *([capability] if capability else [])])
+        if capability:
+            answer = await agent.get(skill_id, capability, seconds=seconds)
+        else:
+            answer = await agent.find_by_name(skill_id, seconds=seconds)
+        check_answers([answer], self.settings.dht)
+        return answer
 
 
 class Client(_Base):
@@ -72,15 +81,30 @@ class Client(_Base):
         Raises:
             TrustError: ``DISC_003``, no node stores it. ValidationError: ``DHT_RECORD``, it is too large.
         """
-        return self._run(partial(_put, self.settings.dht, offer, timeout))
+
+        async def put(agent: DhtAgent) -> DhtPut:
+            done = await agent.put(offer, seconds=timeout)
+            check_put(done, self.settings.dht, offer.skill_id)
+            return done
+
+        return self._run(put)
 
     def get(self, skill_id: str, capability: str = "", *, timeout: float = _SECONDS) -> DhtAnswer:
         """Return the records of a skill with a capability, by both forms of its key; or all records of that name."""
-        return self._run(partial(_get, self.settings.dht, skill_id, capability, timeout))
+        return self._run(partial(self._get, skill_id, capability, timeout))
 
     def find_by_capability(self, capabilities: Names, *, match: Match = "all", timeout: float = _SECONDS) -> DhtAnswer:
         """Return the records that have all capabilities, or any of them; every key is looked up."""
-        return self._run(partial(_find, self.settings.dht, capabilities, match, timeout))
+
+        async def find(agent: DhtAgent) -> DhtAnswer:
+            names = checked_names("capabilities", capabilities)
+            if not names:
+                raise UsageError("USAGE", "no capability is named", fix="Name one: capabilities=['org-data-read'].")
+            answer = await agent.find_by_capability(names, match=match, seconds=timeout)
+            check_answers([answer], self.settings.dht)
+            return answer
+
+        return self._run(find)
 
     def remove(self, skill_id: str, capabilities: Names = (), *, timeout: float = _SECONDS) -> DhtPut:
         """Replace our record of a skill by a signed tombstone, which outlives it.
@@ -90,7 +114,21 @@ class Client(_Base):
         Raises:
             NotFoundError: ``DISC_002``, there is no record of ours. TrustError: ``DISC_003``.
         """
-        return self._run(partial(_remove, self.settings.dht, skill_id, capabilities, timeout))
+
+        async def remove(agent: DhtAgent) -> DhtPut:
+            names = checked_names("capabilities", capabilities)
+            if not names:
+                answer = await self._get(skill_id, "", timeout, agent)
+                own = [one for one in answer.skills if one.key_id == agent.key_id]
+                if not own:
+                    message = f"the DHT has no record of {skill_id} that is signed with this machine's key"
+                    raise NotFoundError("DISC_002", message, fix=f"List the records: skillwire dht get {skill_id}.")
+                names = tuple(dict.fromkeys(able for one in own for able in one.capabilities))
+            done = await agent.remove(skill_id, names, seconds=timeout)
+            check_put(done, self.settings.dht, skill_id)
+            return done
+
+        return self._run(remove)
 
     def ping(self, host: str, port: int, *, timeout: float = _SECONDS) -> DhtPong:
         """Return the node at an address, which proves its key."""
@@ -98,7 +136,11 @@ class Client(_Base):
 
     def status(self) -> DhtStatus:
         """Return what this client's node knows: the nodes that it has met, and the bootstrap nodes that answer."""
-        return self._run(_status)
+
+        async def status(agent: DhtAgent) -> DhtStatus:
+            return agent.status()
+
+        return self._run(status)
 
     def close(self) -> None:
         """Leave the DHT. A later operation joins it again."""
@@ -137,47 +179,3 @@ class AsyncClient(_Base):
 
     async def _run(self, use: Callable[[DhtAgent], Coroutine[Any, Any, T]]) -> T:
         return await asyncio.wrap_future(self._thread.submit(use))
-
-
-async def _put(settings: DhtSettings, offer: DhtOffer, seconds: float, agent: DhtAgent) -> DhtPut:
-    done = await agent.put(offer, seconds=seconds)
-    check_put(done, settings, offer.skill_id)
-    return done
-
-
-async def _get(settings: DhtSettings, skill_id: str, capability: str, seconds: float, agent: DhtAgent) -> DhtAnswer:
-    checked_names("skill_id and capability", [skill_id, *([capability] if capability else [])])
-    answer = (
-        await agent.get(skill_id, capability, seconds=seconds)
-        if capability
-        else await agent.find_by_name(skill_id, seconds=seconds)
-    )
-    check_answers([answer], settings)
-    return answer
-
-
-async def _find(settings: DhtSettings, names: Names, match: Match, seconds: float, agent: DhtAgent) -> DhtAnswer:
-    capabilities = checked_names("capabilities", names)
-    if not capabilities:
-        raise UsageError("USAGE", "no capability is named", fix="Name one: capabilities=['org-data-read'].")
-    answer = await agent.find_by_capability(capabilities, match=match, seconds=seconds)
-    check_answers([answer], settings)
-    return answer
-
-
-async def _remove(settings: DhtSettings, skill_id: str, names: Names, seconds: float, agent: DhtAgent) -> DhtPut:
-    capabilities = checked_names("capabilities", names)
-    if not capabilities:
-        answer = await _get(settings, skill_id, "", seconds, agent)
-        own = [one for one in answer.skills if one.key_id == agent.key_id]
-        if not own:
-            message = f"the DHT has no record of {skill_id} that is signed with this machine's key"
-            raise NotFoundError("DISC_002", message, fix=f"List the records: skillwire dht get {skill_id}.")
-        capabilities = tuple(dict.fromkeys(able for one in own for able in one.capabilities))
-    done = await agent.remove(skill_id, capabilities, seconds=seconds)
-    check_put(done, settings, skill_id)
-    return done
-
-
-async def _status(agent: DhtAgent) -> DhtStatus:
-    return agent.status()

@@ -31,6 +31,7 @@ from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import ConflictError, DecodeError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import Url, parse_url
+from skillwire.resolver.ladder import random_share
 from skillwire.resolver.sources import FOLDER
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -225,8 +226,7 @@ class OriginAccess:
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
         self._unknown.discard(str(url.origin))
-        if credential := self.find_credential(url):
-            self.credentials[str(url.origin)] = credential
+        self.attach_credential(url)
 
     def allow_lan_server(self, text: str, *, with_credential: bool) -> None:
         """Allow connecting to a server that was found on the local network, and to no other port.
@@ -320,8 +320,7 @@ class RequestSigner:
             if not _is_repeated(response):
                 break
             is_crowded = attempt >= _NEXT_SECONDS
-            chance = int.from_bytes(os.urandom(4), "big")  # without ``secrets``, which takes a while to import
-            past = 1 + chance % (int(limits.SIGNATURE_WINDOW_SECONDS) // 2) if is_crowded else 0
+            past = 1 + int(random_share() * (limits.SIGNATURE_WINDOW_SECONDS // 2)) if is_crowded else 0
             response = yield self.sign(request, key, past=past)
         return response
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
@@ -57,26 +57,6 @@ class BlobPart(NamedTuple):
     kind: str
 
 
-class RunOptions(TypedDict, total=False):
-    """The options of a run: ids of blobs that it gets as files, and seconds that it may take."""
-
-    input_blobs: Sequence[str]
-    timeout: float | None
-
-
-class SkillOptions(RunOptions, total=False):
-    """The options of a skill's run; ``version`` is the latest by default."""
-
-    version: str | None
-
-
-class CodeOptions(RunOptions, total=False):
-    """The options of a run of code: the name of the function, and the names of skills whose files it gets."""
-
-    entrypoint: str
-    mount_skills: Sequence[str]
-
-
 class _RpcFlows(Generic[RunnerT]):
     """The methods as flows. The user has named the endpoint, which allows connecting to it."""
 
@@ -88,70 +68,22 @@ class _RpcFlows(Generic[RunnerT]):
         """Its URL."""
         return self._endpoint
 
-    def _allow(self) -> Flow[None]:
+    def _allowing(self, flow: Flow[T]) -> Flow[T]:
         yield from work(lambda: self._session.access.allow_url(self._endpoint))
+        return (yield from flow)
 
     def _ask(
         self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS
     ) -> Flow[T]:
-        yield from self._allow()
-        return (yield from ask(self._endpoint, params, self._session.context, decode, timeout=timeout))
+        return self._allowing(ask(self._endpoint, params, self._session.context, decode, timeout=timeout))
 
     def _read_skill_file(self, params: ReadSkillFile) -> Flow[bytes]:
-        yield from self._allow()
         file = yield from read_text_or_bytes(self._endpoint, params, self._session.context, decode_file)
         return bytes_of(file, self._endpoint)
 
-    def _create_blob(self, content: bytes | str, kind: str) -> Flow[CreatedBlob]:
-        yield from self._allow()
-        data = content.encode() if isinstance(content, str) else content
-        return (yield from create_blob(self._endpoint, data, kind, self._session.context))
-
     def _read_blob(self, params: ReadBlob) -> Flow[BlobPart]:
-        yield from self._allow()
         found = yield from read_text_or_bytes(self._endpoint, params, self._session.context, decode_blob)
         return BlobPart(bytes_of(found, self._endpoint), found.size_bytes, found.truncated, found.kind)
-
-    def _call(self, method: str, params: Mapping[str, Any] | None) -> Flow[Any]:
-        yield from self._allow()
-        return (yield from ask_any(self._endpoint, method, params or {}, self._session.context))
-
-    def _execute_skill(
-        self,
-        name: str,
-        args: Mapping[str, Any] | None,
-        version: str | None = None,
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
-    ) -> Flow[RunResult]:
-        params = ExecuteSkill(
-            name=name,
-            args=dict(args or {}),
-            version=version,
-            input_blobs=tuple(input_blobs),
-            timeout_ms=run_milliseconds(timeout),
-        )
-        return self._ask(params, decode_run, timeout=run_seconds(timeout))
-
-    def _run_code(
-        self,
-        code: str,
-        args: Mapping[str, Any] | None,
-        *,
-        entrypoint: str = "main",
-        mount_skills: Sequence[str] = (),
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
-    ) -> Flow[RunResult]:
-        params = RunCode(
-            code=code,
-            entrypoint=entrypoint,
-            args=dict(args or {}),
-            mount_skills=tuple(mount_skills),
-            input_blobs=tuple(input_blobs),
-            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
-        )
-        return self._ask(params, decode_run, timeout=run_seconds(timeout))
 
 
 class RpcSkills(_RpcFlows[SyncRunner]):
@@ -190,25 +122,65 @@ class RpcSkills(_RpcFlows[SyncRunner]):
 
     def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
         """Return the bytes of one file of a skill."""
-        return self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
+        params = ReadSkillFile(name=name, path=path, version=version)
+        return self._runner.run(self._allowing(self._read_skill_file(params)))
 
     def execute_skill(
-        self, name: str, args: Mapping[str, Any] | None = None, **options: Unpack[SkillOptions]
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
     ) -> RunResult:
-        """Execute a skill and wait; return its run, which may have failed."""
-        return self._runner.run(self._execute_skill(name, args, **options))
+        """Execute a skill and wait, for ``timeout`` seconds; return its run, which may have failed.
 
-    def run_code(self, code: str, args: Mapping[str, Any] | None = None, **options: Unpack[CodeOptions]) -> RunResult:
-        """Run Python in the endpoint's sandbox and wait; return its run, which may have failed."""
-        return self._runner.run(self._run_code(code, args, **options))
+        ``input_blobs`` are ids of blobs that it gets as files; ``version`` is the latest by default.
+        """
+        params = ExecuteSkill(
+            name=name,
+            args=dict(args or {}),
+            version=version,
+            input_blobs=tuple(input_blobs),
+            timeout_ms=run_milliseconds(timeout),
+        )
+        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+
+    def run_code(
+        self,
+        code: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        entrypoint: str = "main",
+        mount_skills: Sequence[str] = (),
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> RunResult:
+        """Run Python in the endpoint's sandbox and wait, for ``timeout`` seconds; return its run, which may fail.
+
+        It calls the function ``entrypoint``, with the files of the skills ``mount_skills`` and of the blobs
+        ``input_blobs``.
+        """
+        params = RunCode(
+            code=code,
+            entrypoint=entrypoint,
+            args=dict(args or {}),
+            mount_skills=tuple(mount_skills),
+            input_blobs=tuple(input_blobs),
+            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        )
+        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
 
     def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
         """Store bytes or a text of the media type ``kind`` at the endpoint for a while; return its id."""
-        return self._runner.run(self._create_blob(content, kind))
+        data = content.encode() if isinstance(content, str) else content
+        return self._runner.run(self._allowing(create_blob(self._endpoint, data, kind, self._session.context)))
 
     def read_blob(self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None) -> BlobPart:
         """Return the beginning of a blob, its end (``sample_tail``) or all of it (``full``), as bytes."""
-        return self._runner.run(self._read_blob(ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)))
+        params = ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)
+        return self._runner.run(self._allowing(self._read_blob(params)))
 
     def load_skills_protocol_guide(self) -> str:
         """Return the guide that every endpoint has for models."""
@@ -216,7 +188,7 @@ class RpcSkills(_RpcFlows[SyncRunner]):
 
     def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call any method by its name; return its result unchecked."""
-        return self._runner.run(self._call(method, params))
+        return self._runner.run(self._allowing(ask_any(self._endpoint, method, params or {}, self._session.context)))
 
 
 @documented_by(RpcSkills)

@@ -173,7 +173,7 @@ def _is_last(result: _Result[Any]) -> bool:
     return bool(found) or (error is not None and action_after(error) is Action.STOP)
 
 
-def _random() -> float:
+def random_share() -> float:
     """Return a number from 0 to 1, without ``random``, which takes a while to import."""
     return int.from_bytes(os.urandom(4), "big") / 2**32
 
@@ -188,7 +188,7 @@ class Ladder:
     """
 
     def __init__(
-        self, clock: Callable[[], float], chance: Callable[[], float] = _random, *, hedges: bool = False
+        self, clock: Callable[[], float], chance: Callable[[], float] = random_share, *, hedges: bool = False
     ) -> None:
         self.clock, self.chance, self.hedges = clock, chance, hedges
         self._durations: dict[str, deque[float]] = {}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 from typing import Final, NamedTuple, Protocol
 
-from skillwire import limits
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.context import ResolveContext
 from skillwire.wire.exchange import Flow
@@ -69,19 +68,15 @@ class Source(Protocol):
 
 
 class SourceRow(NamedTuple):
-    """A source's class, or ``module:class`` of one imported when it is first asked; ``deadline`` in seconds.
-
-    The deadline is for one question: an HTTP request, or the answers of a local network.
-    """
+    """A source's class, or ``module:class`` of one imported when it is first asked."""
 
     kind: type[Source] | str
-    deadline: float = limits.HTTP_REQUEST_SECONDS
 
 
 SOURCES: Final[dict[str, SourceRow]] = {
     FOLDER: SourceRow("folder:Folder"),
     GIT: SourceRow("git:GitSource"),
-    LAN: SourceRow("lan:LanSource", deadline=3.0),
+    LAN: SourceRow("lan:LanSource"),
     AGENT_SKILLS: SourceRow("agent_skills:AgentSkills"),
     SKILL_SHARING: SourceRow("skill_sharing:SkillSharing"),
     SKILLS_RPC: SourceRow("skills_rpc:SkillsRpc"),

@@ -34,7 +34,6 @@ from skillwire.folder.files import zip_files
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
 from skillwire.model.digest import Digest
-from skillwire.model.package import parse_range
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding

@@ -16,7 +16,6 @@ from skillwire.cli.options import (
     locked_object,
     network_options,
     open_client,
-    open_progress,
     plural,
     refresh_option,
     scope_option,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.cli.documents import ReviewObject, VersionObject
-    from skillwire.cli.output import Progress
     from skillwire.client.sync import Client
     from skillwire.errors import SkillwireError
     from skillwire.folder.differences import FileChange
@@ -89,11 +87,12 @@ def command(
         is_address = "/" in text and not text.startswith((".", "/")) and parse_reference(text).path is None
         if is_address and os.path.isdir(text):  # noqa: PTH112  # text
             output.hint(f"{text} is read as an address; the folder here is", f"./{text}")
-    progress = open_progress(output)
     origins = () if frozen else references
-    with open_client(output, references=origins, for_user=for_user, progress=progress, **network) as client:
-        with progress.during("reading"):
-            choose = progress.beside(partial(_choose, names, root=client.root, agreed=take_all or yes or dry_run))
+    with open_client(output, references=origins, for_user=for_user, **network) as client:
+        with output.progress.during("reading"):
+            choose = output.progress.beside(
+                partial(_choose, names, root=client.root, agreed=take_all or yes or dry_run)
+            )
             plan = (
                 client.plan_locked(*references)
                 if frozen
@@ -101,7 +100,7 @@ def command(
             )
         _check_chosen(names, plan)
         more = {"rungs": client.rungs}
-        plan = inspect(client, output, progress, plan, consent=yes)
+        plan = inspect(client, output, plan, consent=yes)
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
             return
@@ -111,7 +110,7 @@ def command(
             for error in held.values():
                 raise error
         document = ("skillwire/add/1", more)
-        if code := carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document):
+        if code := carry_out(client, output, plan, consent=yes, overwrite=overwrite, document=document):
             raise click.exceptions.Exit(code)
         for text in references:
             path = parse_reference(text).path
@@ -119,15 +118,15 @@ def command(
                 output.hint("added as the folder is now; to lock a commit:", f"skillwire add {text.rstrip('/')}/.git")
 
 
-def inspect(client: Client, output: Output, progress: Progress, plan: InstallPlan, *, consent: bool) -> InstallPlan:
+def inspect(client: Client, output: Output, plan: InstallPlan, *, consent: bool) -> InstallPlan:
     """Return the plan with a review of each skill, and print what it may do.
 
     Nothing is fetched of an unknown origin without consent, unless there is a terminal to ask on.
     """
     if plan.unknown_origins and not (consent or has_terminal()):
         return plan
-    with progress.during("fetching", len(plan.pending)):
-        plan = client.inspect(plan, consent=consent, on_done=progress.advance)
+    with output.progress.during("fetching", len(plan.pending)):
+        plan = client.inspect(plan, consent=consent, on_done=output.progress.advance)
     skills = {row.skill.name: row.skill for row in plan.pending}
     for review in reviews_of(plan):
         print_review(output, review)
@@ -142,7 +141,6 @@ def inspect(client: Client, output: Output, progress: Progress, plan: InstallPla
 def carry_out(
     client: Client,
     output: Output,
-    progress: Progress,
     plan: InstallPlan,
     *,
     consent: bool,
@@ -170,8 +168,8 @@ def carry_out(
     overwrite = overwrite or (
         bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)
     )
-    with progress.during("adding", len(plan.pending)):
-        report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
+    with output.progress.during("adding", len(plan.pending)):
+        report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=output.progress.advance)
     report = report._replace(failed={**report.failed, **(held or {})})
     schema, more = document
     more = {**more, "reviews": [review_object(review) for review in reviews_of(plan)]}
@@ -298,12 +296,9 @@ def diff_command(
     NAME is an installed skill; it is compared with its origin's present version, or with VERSION. REF is compared with
     VERSION. Exits with 0 if nothing differs, with 1 if something does.
     """
-    progress = open_progress(output)
     references = (reference,) if "/" in reference or "." in reference else ()
-    with (
-        open_client(output, references=references, for_user=for_user, progress=progress, **network) as client,
-        progress.during("reading"),
-    ):
+    reading = output.progress.during("reading")
+    with open_client(output, references=references, for_user=for_user, **network) as client, reading:
         review = client.diff(reference, version)
         changes = review.changes()
     files = [{"path": one.path, "change": one.kind, "reason": one.reason, "lines": one.lines} for one in changes]

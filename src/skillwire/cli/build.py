@@ -19,7 +19,7 @@ from skillwire.bridges.marketplace import (
     is_untouched,
 )
 from skillwire.cli.options import CommandGroup, plural, publisher_option
-from skillwire.cli.output import Progress, bold, dim, output_options, success
+from skillwire.cli.output import bold, dim, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.folder.files import find_folder_names, read_files
 from skillwire.folder.rules import Findings
@@ -138,7 +138,7 @@ def command(
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
         place = SourceLocation(folders[0])
         raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=place, fix=_EMPTY)
-    with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
+    with output.progress.during("building", len(build.folders)) as progress:
         report = build.run(progress.advance)
     for finding in sorted(report.findings, key=lambda row: row.level != "error"):
         output.finding(finding)  # errors stand first, where a thousand warnings do not hide them

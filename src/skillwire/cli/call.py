@@ -20,7 +20,7 @@ import click
 from skillwire import limits
 from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
-from skillwire.cli.options import confirm, open_client, open_progress, timeout_option, token_option
+from skillwire.cli.options import confirm, open_client, timeout_option, token_option
 from skillwire.cli.output import Output, bold, dim, output_options
 from skillwire.cli.show import arguments_for, inputs_at_endpoint, kind_of, print_inputs
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.cli.documents_run import Method, RequestObject
-    from skillwire.cli.output import Progress
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
@@ -199,24 +198,23 @@ def command(
     }
     document = None if inputs is None else _read_object(inputs)
     call = CallRequest(pairs, document, arguments, target, dry_run=dry_run)
-    progress = open_progress(output)
     more: dict[str, Any] = {}
     if (capability := lan_capability(reference)) is not None:
         if token is not None:
             message = "--token is for one origin, and lan: may resolve to any origin"
             raise UsageError("USAGE", message, fix="Leave it out.")
-        with open_client(output, progress=progress) as client:
-            execution, more = _call_lan(output, progress, client, capability, call, use_unverified=use_unverified)
+        with open_client(output) as client:
+            execution, more = _call_lan(output, client, capability, call, use_unverified=use_unverified)
             more["rungs"] = client.rungs
     else:
-        with open_client(output, references=[reference], token=token, progress=progress) as client:
+        with open_client(output, references=[reference], token=token) as client:
             limit = TimeLimit(timeout)
-            with progress.during("reading"):
+            with output.progress.during("reading"):
                 skill = client.show(reference, timeout=timeout)
                 parameters, media_type = _accepted_inputs(skill)
             call = call._replace(arguments={**arguments, "timeout": limit.left()})
             more["rungs"] = client.rungs
-            execution = Call(output, progress, skill, call).make(parameters, media_type)
+            execution = Call(output, skill, call).make(parameters, media_type)
     if execution is None:
         return
     if execution.is_final or wait:
@@ -240,8 +238,8 @@ class CallRequest(NamedTuple):
 class Call:
     """A call of one skill, ``checking`` its inputs and then ``calling``; ``is_safe`` if it may be repeated."""
 
-    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, request: CallRequest) -> None:
-        self._output, self._progress = output, progress
+    def __init__(self, output: Output, skill: RemoteSkill, request: CallRequest) -> None:
+        self._output = output
         self._skill, self._request = skill, request
         self.stage: Stage = "checking"
         self.is_safe = False
@@ -289,7 +287,7 @@ class Call:
             return None
         if request.arguments["wait"]:
             check_target(media_type, request.target, as_json=self._output.as_json)
-        watch = Watch(self._output, self._progress, is_at_endpoint=skill.rpc is not None)
+        watch = Watch(self._output, is_at_endpoint=skill.rpc is not None)
         arguments["on_change"], arguments["timeout"] = watch.on_change, self._limit.left()
         self.stage, self.is_safe = "calling", prepared.method == "GET"
         with watch.waiting("calling"):
@@ -374,7 +372,6 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
 
 def _call_lan(
     output: Output,
-    progress: Progress,
     client: Client,
     capability: str,
     request: CallRequest,
@@ -386,19 +383,19 @@ def _call_lan(
     providers = client.lan.providers(capability, use_unverified=use_unverified, timeout=timeout)
     printed = 0
     while True:
-        with progress.waiting("asking the local network" if not printed else "looking for another provider"):
+        with output.progress.waiting("asking the local network" if not printed else "looking for another provider"):
             one = client.lan.next_provider(providers)
         for passed in providers.passed[printed:]:
             output.note(dim("skipped "), passed.reason.replace(" was passed over", "", 1))
         printed = len(providers.passed)
         call: Call | None = None
         try:
-            with progress.waiting(f"waiting for {one.name} {provider_label(one)}"):
+            with output.progress.waiting(f"waiting for {one.name} {provider_label(one)}"):
                 seconds = providers.lookup_seconds()
                 skill = client.lan.skill(one, use_unverified=use_unverified, timeout=seconds)
                 parameters, media_type = _accepted_inputs(skill)
             arguments: CallArguments = {**request.arguments, "timeout": providers.limit.left()}
-            call = Call(output, progress, skill, request._replace(arguments=arguments))
+            call = Call(output, skill, request._replace(arguments=arguments))
             execution = call.make(parameters, media_type)
         except SkillwireError as error:
             stage: Stage = "reading" if call is None else call.stage

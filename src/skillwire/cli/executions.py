@@ -22,7 +22,6 @@ from skillwire.cli.options import (
     GroupWithDefaultList,
     count_others,
     open_client,
-    open_progress,
     timeout_option,
     utc_time,
 )
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
         ExecutionObject,
         RecentExecution,
     )
-    from skillwire.cli.output import Output, Part, Progress
+    from skillwire.cli.output import Output, Part
     from skillwire.model.remote_execution import RemoteExecution
 
 
@@ -50,21 +49,21 @@ _TEXT: Final = re.compile(r"text/.*|.*[/+](?:json|xml|yaml)", re.ASCII)
 class Watch:
     """Shows the status of an execution on a terminal, and prints how to resume after an interruption."""
 
-    def __init__(self, output: Output, progress: Progress, *, is_at_endpoint: bool = False) -> None:
-        self._output, self._progress = output, progress
+    def __init__(self, output: Output, *, is_at_endpoint: bool = False) -> None:
+        self._output = output
         self._is_at_endpoint = is_at_endpoint
         self._last: RemoteExecution | None = None
 
     def on_change(self, execution: RemoteExecution) -> None:
         """Show a new status."""
         self._last = execution
-        self._progress.relabel(f"{execution.status} at the provider" if not execution.is_final else "reading")
+        self._output.progress.relabel(f"{execution.status} at the provider" if not execution.is_final else "reading")
 
     @contextmanager
     def waiting(self, label: str, name: str | None = None) -> Iterator[None]:
         """Wait for an execution; ``name`` is the name that the user typed, if any."""
         try:
-            with self._progress.waiting(label):
+            with self._output.progress.waiting(label):
                 yield
         except KeyboardInterrupt:
             name = _name_of(self._last) if self._last is not None else name
@@ -260,8 +259,7 @@ def show(*, output: Output, execution: str) -> None:
 
     Exits with 0 even if the execution failed; skillwire executions result reports failures by its exit code.
     """
-    progress = open_progress(output)
-    with open_client(output, progress=progress) as client, progress.during("asking"):
+    with open_client(output) as client, output.progress.during("asking"):
         found = client.execution(execution)
     output.document({"schema": "skillwire/executions-show/1", **execution_object(found)})
     _print_status(output, found)
@@ -280,9 +278,8 @@ def result(*, output: Output, execution: str, wait: bool, timeout: float | None,
     Ctrl-C stops waiting, and cancels nothing. Exits with 8 when the execution failed, and with 9 when it has not ended
     in time.
     """
-    progress = open_progress(output)
-    with open_client(output, progress=progress) as client:
-        watch = Watch(output, progress)
+    with open_client(output) as client:
+        watch = Watch(output)
         with watch.waiting("asking", execution):
             if wait:
                 found = client.result(execution, timeout=timeout, on_change=watch.on_change)
@@ -296,8 +293,7 @@ def result(*, output: Output, execution: str, wait: bool, timeout: float | None,
 @output_options
 def cancel(*, output: Output, execution: str) -> None:
     """Cancel an execution; one that has already ended keeps its status."""
-    progress = open_progress(output)
-    with open_client(output, progress=progress) as client, progress.during("asking"):
+    with open_client(output) as client, output.progress.during("asking"):
         found = client.cancel(execution)
     output.document({"schema": "skillwire/executions-cancel/1", **execution_object(found)})
     if found.is_cancelled:

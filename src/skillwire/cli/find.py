@@ -17,7 +17,6 @@ from skillwire.cli.options import (
     count_others,
     network_options,
     open_client,
-    open_progress,
     plural,
     ref_object,
     refresh_option,
@@ -87,9 +86,8 @@ def command(
             fix = "Leave them out: a local network search has no single origin."
             raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
         origins = (f"{LAN}:",)
-    progress = open_progress(output)
-    with open_client(output, references=() if lan else origins, progress=progress, **network) as client:
-        with progress.waiting("asking the local network") if lan else progress.during("reading"):
+    with open_client(output, references=() if lan else origins, **network) as client:
+        with output.progress.waiting("asking the local network") if lan else output.progress.during("reading"):
             hits = client.find(words, origins, capability_type=capability_type)
         rungs = client.rungs
         may_use = any(skill.ref.lan for skill, _ in hits) and client.lan.settings.use_unverified
@@ -114,7 +112,8 @@ def command(
         _hint_lan(output, words, port, has_hits=bool(hits))
     elif words:
         output.note(f"no skill matches {words!r}")
-        has_asked = progress.has_traffic or any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})  # over UDP
+        over_udp = any(rung.attempts for rung in rungs if rung.name in {LAN, DHT})
+        has_asked = output.progress.has_traffic or over_udp
         if not (has_asked or network["offline"]):
             places = [part for origin in origins for part in ("--from", origin)]
             output.hint("only the cache was asked:", shlex.join(["skillwire", "find", *query, *places, "--refresh"]))

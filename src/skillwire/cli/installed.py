@@ -16,7 +16,6 @@ from skillwire.cli.options import (
     locked_object,
     network_options,
     open_client,
-    open_progress,
     plural,
     refresh_option,
     scope_option,
@@ -108,7 +107,7 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
 
     Works offline. Exits with 4 when a file is missing, changed or added.
     """
-    with open_client(output, for_user=for_user) as client, open_progress(output).during("verifying"):
+    with open_client(output, for_user=for_user) as client, output.progress.during("verifying"):
         skills, deviations = client.verify(*names)
     if output.as_json and not deviations:
         intact = [locked.name for locked in skills]
@@ -195,11 +194,7 @@ def outdated_command(
     Exits with 0 when all are up to date, with 1 when one has changed or is gone, and with the error's exit code (5 for
     the network) when an origin cannot be read.
     """
-    progress = open_progress(output)
-    with (
-        open_client(output, for_user=for_user, progress=progress, **network) as client,
-        progress.during("reading"),
-    ):
+    with open_client(output, for_user=for_user, **network) as client, output.progress.during("reading"):
         comparisons = client.compare(*names)
         plan = client.inspect(client.plan_update(comparisons))
     more = {review.name: review.more for review in reviews_of(plan)}
@@ -314,17 +309,16 @@ def update_command(
     """
     if to and not names:
         raise UsageError("USAGE", "--to needs the name of a skill", fix="Run skillwire update NAME --to VERSION.")
-    progress = open_progress(output)
     code = 0
-    with open_client(output, for_user=for_user, progress=progress, **network) as client:
-        with progress.during("reading"):
+    with open_client(output, for_user=for_user, **network) as client:
+        with output.progress.during("reading"):
             comparisons = client.compare(*names, to=to)
             plan = client.plan_update(comparisons)
         is_current = not plan.skills
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
         more = {"compared": [_comparison_object(row) for row in comparisons]}
         if plan.skills or output.as_json:
-            plan = inspect(client, output, progress, plan, consent=yes)
+            plan = inspect(client, output, plan, consent=yes)
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
         elif plan.skills or output.as_json:
@@ -334,9 +328,7 @@ def update_command(
                 del held[name]
                 output.note("kept ", bold(name))
             document = ("skillwire/update/1", more)
-            code = carry_out(
-                client, output, progress, plan, consent=yes, overwrite=overwrite, document=document, held=held
-            )
+            code = carry_out(client, output, plan, consent=yes, overwrite=overwrite, document=document, held=held)
         changed = is_current and not lost and client.verify(*names)[1]
     if is_current and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")

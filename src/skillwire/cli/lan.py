@@ -27,7 +27,6 @@ from skillwire.cli.lan_view import (
 )
 from skillwire.cli.options import CommandGroup, Duration, LazyModule, confirm
 from skillwire.cli.output import (
-    Progress,
     bold,
     dim,
     encode_document,
@@ -216,9 +215,8 @@ class _View:
 
     async def show_once(self) -> None:
         """Collect responses, and print the state."""
-        progress = Progress(shown=not self._output.quiet)
         async with self._agent as agent:
-            with progress.waiting("listening on the local network"):
+            with self._output.progress.waiting("listening on the local network"):
                 await self._collect(agent)
             snapshot = agent.snapshot()
             self._print_notes(agent)

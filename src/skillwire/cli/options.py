@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar
 
 import click
 
-from skillwire.cli.output import Output, Progress, columns, dim, folded, one_line
+from skillwire.cli.output import Output, columns, dim, folded, one_line
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference, reference_to
@@ -144,18 +144,16 @@ def open_client(
     offline: bool | None = None,
     refresh: bool = False,
     timeout: float | None = None,
-    progress: Progress | None = None,
 ) -> Client:
-    """Return a client for the current folder that reports findings to ``output`` and traffic to ``progress``.
+    """Return a client for the current folder that reports findings and traffic to ``output``.
 
     A ``token`` is sent to the origin of ``references``, as typed, or else of the installed skills; both must name one
     origin only.
     """
     from skillwire.client.sync import Client  # noqa: PLC0415  # --help does without
 
-    progress = progress or Progress(shown=False)
-    report = progress.beside(output.finding)
-    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=report, on_traffic=progress.traffic)
+    report, on_traffic = output.progress.beside(output.finding), output.progress.traffic
+    client = Client(for_user=for_user, offline=offline, refresh=refresh, report=report, on_traffic=on_traffic)
     client.limit = TimeLimit(timeout)
     if token is not None:
         client.set_token(_one_origin(client, references), token)
@@ -166,11 +164,6 @@ def count_others(output: Output, number: int, limit: int) -> None:
     """Print how many rows of ``number`` the option ``--limit`` left out."""
     if number > limit:
         output.note(dim(f"{number - limit} more; see them with --limit {number}"))
-
-
-def open_progress(output: Output) -> Progress:
-    """Return a progress line for terminals; silent with ``--quiet`` and ``--json``."""
-    return Progress(shown=not (output.quiet or output.as_json))
 
 
 def _one_origin(client: Client, references: Sequence[str]) -> str:

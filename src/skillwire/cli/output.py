@@ -81,6 +81,7 @@ class Output:
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        self.progress = Progress(shown=not (quiet or as_json))
         self._findings: dict[Finding, None] = {}  # in order
         self._counted: list[Finding] = []  # not printed one by one
         self._advice = 0
@@ -359,18 +360,18 @@ def _between(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]
 
 
 class Progress:
-    """A line with a bar and the remaining time for ``total`` steps, 0 if unknown, and the bytes and rate of traffic.
+    """A line with a bar and the remaining time for known steps, and the bytes and rate of traffic.
 
-    A context manager, which :meth:`during` prepares for further work.
+    A context manager, which :meth:`during` and :meth:`waiting` prepare for each work.
     """
 
-    def __init__(self, label: str = "", total: int = 0, *, shown: bool = True) -> None:
+    def __init__(self, *, shown: bool = True) -> None:
         self._shown = shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.Lock()
         self._timer: threading.Thread | None = None
         self._ended = threading.Event()
         self._drawn = False
-        self._begin(label, total)
+        self._begin("", 0)
 
     def _begin(self, label: str, total: int, *, counts_bytes: bool = True) -> None:
         self._label, self._total, self._counts_bytes = label, total, counts_bytes
@@ -378,7 +379,7 @@ class Progress:
         self._started = time.monotonic()
 
     def during(self, label: str, total: int = 0) -> Self:
-        """Return this progress, to be entered for ``total`` steps of other work."""
+        """Return this progress, to be entered for ``total`` steps of work, 0 if unknown."""
         self._begin(label, total)
         return self
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.options import combine, dry_run_option, open_client, open_progress
+from skillwire.cli.options import combine, dry_run_option, open_client
 from skillwire.cli.output import Output, bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, first_of
 from skillwire.folder.files import find_folders
@@ -62,13 +62,12 @@ def command(
     paths = [path for folder in folders for path in _skills_in(folder)]
     published: list[PublishedPackage] = []
     failed: list[tuple[Path, SkillwireError]] = []
-    progress = open_progress(output)
 
     def refuse(failure: tuple[Path, SkillwireError]) -> None:
         output.line(warning("not published "), bold(str(failure[0])))
         output.error(failure[1].diagnostics(), is_last=False)
 
-    with open_client(output, progress=progress) as client, progress.during("publishing", len(paths)):
+    with open_client(output) as client, output.progress.during("publishing", len(paths)):
         place = client.registry(registry)
         if len(paths) > 1:
             place.request("GET", "/whoami")  # one refusal of a bad token, not one for each skill
@@ -79,16 +78,16 @@ def command(
                 version=number,
                 dry_run=dry_run,
                 allow_secrets=allow_secrets,
-                on_done=progress.advance,
+                on_done=output.progress.advance,
             )
             for path, one in zip(some, results, strict=True):
                 if isinstance(one, SkillwireError):
                     failed.append((path, one))
                     if len(paths) > 1:
-                        progress.beside(refuse)(failed[-1])
+                        output.progress.beside(refuse)(failed[-1])
                 else:
                     published.append(one)
-                    progress.beside(partial(_print, output, details=dry_run))(one)
+                    output.progress.beside(partial(_print, output, details=dry_run))(one)
     errors = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
     if len(errors) != 1 or published:  # a single failure is the error document of the command
         output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": published, "failed": errors})

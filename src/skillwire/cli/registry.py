@@ -17,7 +17,6 @@ from skillwire.cli.options import (
     combine,
     confirm,
     open_client,
-    open_progress,
     plural,
     run_async,
     store_option,
@@ -392,7 +391,7 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     from skillwire.adapters.postgres.copy import Sources, copy_state  # noqa: PLC0415  # an extra
 
     state = state_directory()
-    with open_progress(output).during("tables") as progress:
+    with output.progress.during("tables") as progress:
         rows = run_async(copy_state(Sources.of(state), stores.postgres, progress.advance))
     _print_carried(output, "copied ", str(state), rows, plural(sum(rows.values()), "row"))
 
@@ -416,7 +415,7 @@ def blobs_move(*, output: Output, target: str) -> None:
         raise UsageError(
             "USAGE", "no shared database or no bucket is named", fix="Set SKILLWIRE_ARTIFACTS=s3://BUCKET."
         )
-    with open_progress(output).during("artifacts") as progress:
+    with output.progress.during("artifacts") as progress:
         moving = stores.packages.move_artifacts(to_rows=target == "database", advance=progress.advance)
         number = run_async(moving)
     output.document({"schema": "skillwire/registry-export/1", "folder": target, "rows": {"artifacts": number}})
@@ -428,7 +427,7 @@ def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
 
     stores = chosen_stores()
     carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")
-    with open_progress(output).during("artifacts") as progress:
+    with output.progress.during("artifacts") as progress:
         rows = run_async(carry(stores.database, stores.artifacts, folder, progress.advance))
     _print_carried(output, f"{word} ", str(folder), rows, bold(str(folder)))
     if is_import:

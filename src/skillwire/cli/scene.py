@@ -22,7 +22,6 @@ from skillwire.cli.options import (
     confirm,
     has_terminal,
     open_client,
-    open_progress,
     scope_option,
     shortened,
     terminal_width,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.cli.documents import JoinedScene
-    from skillwire.cli.output import Progress
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
 
@@ -164,10 +162,8 @@ class Substitute:
     Spec: SDP §4.2.
     """
 
-    def __init__(
-        self, output: Output, progress: Progress, client: Client, scene: str, capabilities: tuple[str, ...]
-    ) -> None:
-        self._output, self._progress, self._client = output, progress, client
+    def __init__(self, output: Output, client: Client, scene: str, capabilities: tuple[str, ...]) -> None:
+        self._output, self._client = output, client
         self._scene, self._capabilities = scene, capabilities
         self._rungs: Sequence[RungTrace] = client.rungs
 
@@ -175,7 +171,7 @@ class Substitute:
         """Return the skills of SkillCenter and sources, those that declare the scene first; else raise ``missing``."""
         words = " ".join((self._scene, *self._capabilities))
         self._output.note(dim("searching the SkillCenter and the sources for "), words)
-        with self._progress.during("reading"):
+        with self._output.progress.during("reading"):
             found = self._client.lan.scene_skills(self._scene, self._capabilities, origins, self._rungs)
         self._rungs = self._client.rungs
         missing.details = {**missing.details, "rungs": self._rungs}
@@ -229,17 +225,17 @@ class Substitute:
 
     def install(self, skill: RemoteSkill, *, agreed: bool, will_provide: bool) -> Path:
         """Install a skill as ``add`` does; return its folder."""
-        output, progress, client = self._output, self._progress, self._client
+        output, client = self._output, self._client
         reference = reference_to(skill.ref)
         output.note(dim("installing "), bold(reference), dim(f": {self._why(skill)}"))
-        with progress.during("reading"):
+        with output.progress.during("reading"):
             plan = client.plan(reference)
-        plan = inspect(client, output, progress, plan, consent=agreed)
+        plan = inspect(client, output, plan, consent=agreed)
         found_by = "scene" if self._scene in skill.ref.scenes else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
         more["rungs"] = self._rungs
         document = ("skillwire/scene-request/1", more)
-        if code := carry_out(client, output, progress, plan, consent=agreed, overwrite=False, document=document):
+        if code := carry_out(client, output, plan, consent=agreed, overwrite=False, document=document):
             raise click.exceptions.Exit(code)
         installed = next(row for row in client.installed() if row.name == skill.name)
         return Path(client.root) / installed.placement.folders[0] / installed.name
@@ -288,8 +284,7 @@ def command() -> None:
 @output_options
 def list_scenes(*, output: Output) -> None:
     """List the available scenes and their providers."""
-    progress = open_progress(output)
-    with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
+    with open_client(output) as client, output.progress.waiting("asking the local network"):
         skills, settings = client.lan.discover(), client.lan.settings
         found = client.lan.scenes(skills)
     scenes = [scene_object(scene) for scene in found]
@@ -340,9 +335,8 @@ def join(
     roles. Keys are shown as ... without --show-secrets, which also prints why there is none; the JSON document contains
     both. If the network loses a key, a note is always printed (DISC_005). Public parts work without one.
     """
-    progress = open_progress(output)
-    with open_client(output, progress=progress) as client:
-        with progress.waiting("joining"):
+    with open_client(output) as client:
+        with output.progress.waiting("joining"):
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
             raise not_joined(result, capabilities, client.lan.settings)
@@ -381,15 +375,14 @@ def request(
     which creates the group. The command joins it and prints changes, until Ctrl-C. With --json these are lines behind
     the document of the installation.
     """
-    progress = open_progress(output)
-    with open_client(output, references=origins, for_user=for_user, progress=progress) as client:
+    with open_client(output, references=origins, for_user=for_user) as client:
         output.note(dim("asking the local network for "), bold(name))
-        with progress.waiting("requesting"):
+        with output.progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if not result.is_joined:
             missing = not_joined(result, capabilities, client.lan.settings)
             output.note(dim("not available: "), missing.message)
-            substitute = Substitute(output, progress, client, name, capabilities)
+            substitute = Substitute(output, client, name, capabilities)
             chosen = substitute.choose(substitute.find(origins, missing), skill, agreed=yes)
             folder = substitute.install(chosen, agreed=yes, will_provide=provide is True)
             provided = substitute.provide(folder, provide, port)

@@ -19,7 +19,6 @@ from skillwire.cli.options import (
     NetworkOptions,
     network_options,
     open_client,
-    open_progress,
     ref_object,
     refresh_option,
     shortened,
@@ -73,9 +72,9 @@ def command(
     Sharing, and with --descriptor for every other, all of the descriptor is shown; for a skill at a Skills Protocol
     endpoint, https://example.com/rpc#ns.domain.action, its manifest.
     """
-    progress, is_level_1 = open_progress(output), not (body or files or lists_versions)
-    with open_client(output, references=[reference], progress=progress, **network) as client:
-        with progress.during("reading"):
+    is_level_1 = not (body or files or lists_versions)
+    with open_client(output, references=[reference], **network) as client:
+        with output.progress.during("reading"):
             skill = client.show(reference, both=not (body or files))
             if files or (body and skill.rpc is None):
                 skill.files()
@@ -261,11 +260,8 @@ def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[
     are refused.
     """
     _check_path(path)
-    progress = open_progress(output)
-    with (
-        open_client(output, references=[reference], progress=progress, **network) as client,
-        progress.during("reading"),
-    ):
+    reading = output.progress.during("reading")
+    with open_client(output, references=[reference], **network) as client, reading:
         content = client.show(reference).open(path)
     try:
         text = content.decode()

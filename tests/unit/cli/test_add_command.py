@@ -7,7 +7,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.cli import add
 from skillwire.cli.main import run
-from skillwire.cli.output import Output, Progress
+from skillwire.cli.output import Output
 from skillwire.resolver.plan import InstallPlan
 
 
@@ -32,7 +32,7 @@ def test_a_skill_is_reviewed_before_consent_is_asked_for(monkeypatch, unknown, c
     monkeypatch.setattr(add, "has_terminal", lambda: terminal)
     client: Any = Client()
     plan = InstallPlan((), unknown)
-    assert add.inspect(client, Output(), Progress(shown=False), plan, consent=consent) is plan
+    assert add.inspect(client, Output(), plan, consent=consent) is plan
     assert done == [consent] * is_fetched
 
 

@@ -36,7 +36,7 @@ def put_screen(monkeypatch):
 
 
 def test_steps_bytes_rate_and_time_left():
-    progress = Progress("adding", 40)
+    progress = Progress().during("adding", 40)
     progress.traffic("example.com", 0)
     assert progress._line(3, 200) == "adding [--------------------] 0/40  3 s"
     progress.advance(10)
@@ -58,7 +58,7 @@ def test_only_what_is_known_is_said():
 
 
 def test_a_line_never_wraps_and_holds_no_command():
-    progress = Progress("reading")
+    progress = Progress().during("reading")
     progress.traffic("ex\x1b[2Jample.com\n", 9)
     line = progress._line(1, 30)
     assert len(line) == 30
@@ -67,7 +67,7 @@ def test_a_line_never_wraps_and_holds_no_command():
 
 def test_the_timer_draws_while_nothing_happens_and_clears_in_the_end(monkeypatch):
     screen = put_screen(monkeypatch)
-    with Progress("reading"):
+    with Progress().during("reading"):
         assert screen.written.wait(10)
     assert screen.getvalue().startswith("\r\x1b[Kreading … 0 s")
     assert screen.getvalue().endswith("\r\x1b[K")
@@ -75,7 +75,7 @@ def test_the_timer_draws_while_nothing_happens_and_clears_in_the_end(monkeypatch
 
 def test_what_is_told_meanwhile_stands_on_a_line_of_its_own(monkeypatch):
     screen = put_screen(monkeypatch)
-    with Progress("reading") as progress:
+    with Progress().during("reading") as progress:
         assert screen.written.wait(10)
         progress.beside(lambda text: screen.write(f"{text}\n"))("a finding")
     assert "\r\x1b[Ka finding\n" in screen.getvalue()
@@ -87,7 +87,7 @@ def test_nothing_but_a_terminal_sees_it(monkeypatch, shown):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(module, "_PATIENCE", 0.0)
     before = threading.active_count()
-    with Progress("reading", shown=shown):
+    with Progress(shown=shown).during("reading"):
         assert threading.active_count() == before
     assert stream.getvalue() == ""
 

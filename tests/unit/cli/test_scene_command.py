@@ -12,7 +12,6 @@ import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
-from skillwire.cli.options import open_progress
 from skillwire.cli.output import Output
 from skillwire.cli.scene import Substitute
 from skillwire.client.session import ClientSession
@@ -391,7 +390,7 @@ def tried(rungs):
 def test_without_a_terminal_the_options_are_named_that_choose_a_skill(names, message, fix):
     found: Any = [SimpleNamespace(name=name) for name in names]
     client: Any = SimpleNamespace(rungs=())
-    substitute = Substitute(Output(), open_progress(Output()), client, "auth", ())
+    substitute = Substitute(Output(), client, "auth", ())
     with pytest.raises(UsageError, match=message) as caught:
         substitute.choose(found, None, agreed=False)
     assert caught.value.fix == fix

@@ -355,7 +355,6 @@ class _Login:
         return self._options.header or (self._required.header if self._required.kind == "api_key" else "Authorization")
 
     def _key(self, kind: Literal["api_key", "custom"]) -> Credential:
-        """Return an API key or a signing key."""
         options, header = self._options, self._header()
         if kind == "api_key" and not _FIELD_NAME.fullmatch(header):
             raise UsageError("LOGIN_FORM", f"{ascii(header)[:60]} is not a valid header name")

@@ -246,7 +246,6 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
 
 
 def _without_skills(gathered: GatheredSkills) -> str:
-    """Return a fix for a marketplace without skills, based on the findings about its plugins."""
     codes = {finding.code for finding in gathered.findings}
     if "PLUGIN_ELSEWHERE" in codes:
         return "Fetch a plugin as described above, and import its folder."
@@ -256,7 +255,6 @@ def _without_skills(gathered: GatheredSkills) -> str:
 
 
 def _root_of(source: str) -> Path:
-    """Return the folder of a marketplace. Raises UsageError."""
     if source.startswith(("https://", "http://")):
         fix = "Clone its repository, and import that folder."
         raise UsageError("USAGE", "a marketplace is imported from a folder", fix=fix)

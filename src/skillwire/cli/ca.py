@@ -256,7 +256,6 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
 
 
 def _named(names: Any) -> str:
-    """Return the subjects of a certificate as text."""
     if getattr(names, "authority", ""):
         return str(names.authority)
     skills = [f"skill {one}" for one in names.skills]

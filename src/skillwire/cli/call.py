@@ -346,7 +346,6 @@ def _wrong_inputs(
 
 
 def _accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
-    """Return the inputs of a skill, and the media type of its output."""
     if skill.rpc is None:
         descriptor = skill.descriptor()
         return descriptor.inputs, descriptor.output.content_type

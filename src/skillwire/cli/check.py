@@ -128,7 +128,6 @@ def command(
 
 
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
-    """Return the checked paths and the findings."""
     from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # --help does without
 
     checked: list[str] = []

@@ -245,5 +245,4 @@ def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None)
 
 
 def _print_document(output: Output, schema: str, value: NamedTuple, **more: object) -> None:
-    """Print the document of a value, with ``--json``."""
     output.document({"schema": schema, **more, **value._asdict()})

@@ -150,7 +150,6 @@ def conclude(
 
 
 def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
-    """Print how to read the output files of a run."""
     sys.stdout.flush()  # if both streams go to one place, the output of the skill comes first
     for blob in execution.blobs[:_BLOBS]:
         name = blob.name.rpartition("/")[2]

@@ -157,7 +157,6 @@ def _described(ref: SkillRef) -> str:
 
 
 def _type_and_access(ref: SkillRef) -> str:
-    """Return a skill's type and access, as published by Skill Sharing or an endpoint."""
     if ref.rpc is not None or ref.shared is None:
         return capability_text(ref.rpc and ref.rpc.kind, None)
     access = "" if ref.shared.access == "public" else f" {ref.shared.access}"

@@ -131,7 +131,6 @@ def _store(agreed: Sequence[_Request]) -> None:
 
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
-    """Yield the folder of each named skill."""
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)
         if not found:
@@ -144,7 +143,6 @@ def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]
 
 
 def _folder_skills(folders: Sequence[Path]) -> Iterator[tuple[Skill, str]]:
-    """Yield the skill in each folder, and the folder."""
     from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # --help does without
 
     for folder in folders:
@@ -193,7 +191,6 @@ def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
 
 
 def _print_request(output: Output, request: _Request, say: Callable[..., None]) -> None:
-    """Print the permissions a skill requests, its changes, and findings about its scripts."""
     skill = request.skill
     say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:_SHORT]}"))
     for label, parts in _rows(request):

@@ -222,7 +222,6 @@ def _short_id(task: Execution) -> str:
 
 
 def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
-    """Print a task in full."""
     details, now = tasks.read_task(task), time.time()
     say(bold(details.title))
     for line in details.description.splitlines():
@@ -253,12 +252,10 @@ def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None
 
 
 def _describe(field: Field) -> str:
-    """Return a description of a field's valid values."""
     return ", ".join(filter(None, [_KINDS.get(field.kind, field.kind), " | ".join(field.choices), _range(field)]))
 
 
 def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> TaskDocument:
-    """Return the document of a task."""
     details = tasks.read_task(task)
     return {
         "schema": "skillwire/task/1",
@@ -341,7 +338,6 @@ def _read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
 
 
 def _read_json(source: BinaryIO) -> Any:
-    """Return the output in a JSON file."""
     data = source.read(limits.EXECUTION_OUTPUT_BYTES + 1)
     return load_json(data, max_bytes=limits.EXECUTION_OUTPUT_BYTES, source=str(getattr(source, "name", "JSON")))
 

@@ -289,7 +289,6 @@ class _View:
             ending.cancel()
 
     def _print_notes(self, agent: LanAgent) -> None:
-        """Print new notes of the agent, such as a conflicting name."""
         for note in agent.notes:
             self._output.note(dim("note: "), note)
 

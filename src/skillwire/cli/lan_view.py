@@ -136,7 +136,6 @@ def trust_text(skill: LanSkill) -> Styled:
 
 
 def _flow(words: Sequence[str], columns: int) -> list[str]:
-    """Return words in lines, with commas between them."""
     lines: list[str] = []
     for number, word in enumerate(words):
         text = f"{word}," if number + 1 < len(words) else word
@@ -296,7 +295,6 @@ def _name_width(snapshot: LanSnapshot, columns: int) -> int:
 
 
 def _blocks(snapshot: LanSnapshot) -> list[list[LanSkill]]:
-    """Return the skills of each agent."""
     skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
     return [list(block) for _, block in groupby(skills, key=lambda skill: skill.agent_id)]
 

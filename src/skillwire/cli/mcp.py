@@ -115,7 +115,6 @@ def _endpoint_of(server: str) -> str:
 
 
 def _relay(server: str, token: str | None) -> None:
-    """Relay standard input to a server, and its answers to standard output, until the input ends."""
     from skillwire.client.mcp_relay import run_relay  # noqa: PLC0415  # loads msgspec
 
     def write(line: bytes) -> None:

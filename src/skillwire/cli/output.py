@@ -254,7 +254,6 @@ def _print(parts: Iterable[Part], *, err: bool, indent: int | None = None) -> No
 
 
 def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
-    """Print the labelled lines below an error or a finding."""
     for label, text in rows:
         if text:
             _print([dim(f"  {label} "), text], err=True, indent=len(label) + 3)

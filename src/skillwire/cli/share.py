@@ -119,7 +119,6 @@ def _build(folder: str, site: str, base: str, listings: Callable[[Catalog], Mapp
 
 
 def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bool) -> None:
-    """Print the QR code, the line, the six words and who can read the skill."""
     line = f"skillwire add {base}/{name}@{digest}"
     words = " ".join(words_of(bytes.fromhex(digest.removeprefix("sha256:"))))
     document: ShareDocument = {

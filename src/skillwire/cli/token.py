@@ -180,7 +180,6 @@ def _document(
 
 
 def _object(token: Token, now: float) -> TokenObject:
-    """Return a token for ``--json``, without its secret."""
     return {
         "id": token.token_id or None,
         "name": token.name,
@@ -206,7 +205,6 @@ def _kind(token: Token) -> str:
 
 
 def _rights(token: Token) -> str:
-    """Return the access of a token as text."""
     names = "every skill" if EVERY_SKILL in token.skills else ", ".join(sorted(token.skills)) or "no skill"
     allowed = f"; allows {' '.join(sorted(token.scopes))}" if token.scopes else ""
     return f"opens {names}{allowed}"

@@ -204,7 +204,6 @@ class _View:
 
 @contextmanager
 def _keys(press: Callable[[Sequence[str]], None]) -> Iterator[None]:
-    """Pass the keys that are pressed to ``press``."""
     if not sys.stdin.isatty():
         yield
         return

@@ -3,12 +3,12 @@
 A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.explain` makes the published schema;
 tests validate every document that they make a command print. The texts in ``Annotated`` describe the fields; a third
 argument has the values that a field takes. A named tuple of the model is printed as an object of its fields. Commands
-import these modules for type checking only. Every document also has ``findings``, which ``Output.document`` adds.
+import them for type checking only, but for explain. Every document also has ``findings``, which ``Output.document`` adds.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, Never, NotRequired, TypedDict
 
 from skillwire.errors import Diagnostics
 from skillwire.folder.differences import DiffLine
@@ -319,7 +319,7 @@ class DoctorDocument(TypedDict):
     counts: Annotated[dict[str, int], "Number of checks by verdict"]
 
 
-class CodeObject(TypedDict):
+class CodeObject(NamedTuple):
     code: Annotated[str, "Code"]
     kind: Annotated[str, "error or lint rule"]
     group: Annotated[str, "Group in the documentation"]
@@ -329,9 +329,9 @@ class CodeObject(TypedDict):
     retryable: Annotated[bool, "Whether a retry may help"]
     exit_code: Annotated[int | None, "Exit code of commands that fail with it; null without one"]
     documentation: Annotated[str, "Page and anchor of the documentation"]
-    strict: Annotated[str | None, "Level in strict checks; null if not applied"]
-    lenient: Annotated[str | None, "Level in lenient checks; null if not applied"]
-    example: Annotated[str | None, "Example; null without one"]
+    strict: Annotated[str | None, "Level in strict checks; null if not applied"] = None
+    lenient: Annotated[str | None, "Level in lenient checks; null if not applied"] = None
+    example: Annotated[str | None, "Example; null without one"] = None
 
 
 class ExplainDocument(TypedDict):

@@ -25,11 +25,9 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
     Never,
     NotRequired,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -39,6 +37,7 @@ from typing import (
 import click
 
 from skillwire.cli.advice import closest, did_you_mean
+from skillwire.cli.documents import CodeObject, WithFindings
 from skillwire.cli.options import LazyModule
 from skillwire.cli.output import Output, Part, bold, dim, encode_document, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
@@ -47,10 +46,8 @@ from skillwire.folder.manifest import SCHEMAS
 from skillwire.folder.rules import RULES
 
 if TYPE_CHECKING:
-    from skillwire.cli import documents, documents_run
-    from skillwire.cli.documents import CodeObject
+    from skillwire.cli import documents_run
 else:  # load msgspec
-    documents = LazyModule("cli.documents")
     documents_run = LazyModule("cli.documents_run")
 
 
@@ -58,23 +55,6 @@ else:  # load msgspec
 _GENERATED: Final = Path(__file__).with_name("explanations.json")
 _RULES_PAGE: Final = "docs/reference/lint-rules.md"
 _CHECK_FAILED: Final = 1  # what check exits with when a finding is an error
-
-
-class Explanation(NamedTuple):
-    """One code. The last three fields apply to lint rules; a level None means that the rule is not applied."""
-
-    code: str
-    kind: str
-    group: str
-    summary: str
-    cause: str
-    fix: str
-    retryable: bool
-    exit_code: int | None
-    documentation: str
-    strict: str | None = None
-    lenient: str | None = None
-    example: str | None = None
 
 
 @click.command()
@@ -95,8 +75,7 @@ def command(*, output: Output, codes: tuple[str, ...], schema: str | None) -> No
         return
     known = explanations()
     chosen = [known[_find(code, known)] for code in codes] or list(known.values())
-    rows = [cast("CodeObject", explanation._asdict()) for explanation in chosen]
-    output.document({"schema": "skillwire/explain/1", "codes": rows})
+    output.document({"schema": "skillwire/explain/1", "codes": chosen})
     if not codes:
         _list(output, chosen)
         return
@@ -106,18 +85,16 @@ def command(*, output: Output, codes: tuple[str, ...], schema: str | None) -> No
         _print_explanation(output, explanation)
 
 
-def explanations() -> dict[str, Explanation]:
+def explanations() -> dict[str, CodeObject]:
     """Return every code, in the order of the tables."""
     generated = json.loads(_GENERATED.read_bytes())
     sections, examples = generated["sections"], generated["examples"]
     errors = {
-        code: Explanation(
-            code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}")
-        )
+        code: CodeObject(code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}"))
         for code, row in CODES.items()
     }
     rules = {
-        code: Explanation(
+        code: CodeObject(
             code, "lint rule", sections.get(code, ""), row.summary, row.cause, row.fix,
             retryable=False,
             exit_code=_CHECK_FAILED if "error" in {row.level_strict, row.level_lenient} else None,
@@ -131,7 +108,7 @@ def explanations() -> dict[str, Explanation]:
     return errors | rules
 
 
-def _find(text: str, known: Mapping[str, Explanation]) -> str:
+def _find(text: str, known: Mapping[str, CodeObject]) -> str:
     code = text.strip("[]").replace("-", "_").upper()
     if code in known:
         return code
@@ -150,8 +127,8 @@ def _find_schema(name: str) -> dict[str, Any]:
     return schema_of(name)
 
 
-def _list(output: Output, chosen: list[Explanation]) -> None:
-    groups: dict[tuple[str, str], list[Explanation]] = {}
+def _list(output: Output, chosen: list[CodeObject]) -> None:
+    groups: dict[tuple[str, str], list[CodeObject]] = {}
     for row in chosen:
         groups.setdefault((row.kind, row.group), []).append(row)
     width = max(len(row.code) for row in chosen)
@@ -166,7 +143,7 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
     output.hint("details:", "skillwire explain CODE")
 
 
-def _print_explanation(output: Output, row: Explanation) -> None:
+def _print_explanation(output: Output, row: CodeObject) -> None:
     output.line(bold(row.code), dim(f"  {row.kind}: {row.group}"))
     output.line(f"{row.summary}.", indent=0)
     output.line()
@@ -226,7 +203,7 @@ def schema_of(name: str) -> Schema:
         return {**head, "description": meaning, "oneOf": [_object(kind) for kind in kinds]}
     schema = _object(kinds[0])
     if "findings" not in schema["properties"]:  # check has its own, with the cause
-        schema["properties"] |= _object(documents.WithFindings)["properties"]
+        schema["properties"] |= _object(WithFindings)["properties"]
         schema["required"].append("findings")
     return {**head, **schema}
 

@@ -173,13 +173,9 @@ _JSON: Final = ["application/json"]
 def encode_card(
     skills: Iterable[Skill], publisher: str, site: str, interfaces: Iterable[tuple[str, str]] = ()
 ) -> bytes:
-    """Return the agent card of ``site``, an address without a final slash.
+    """Return the agent card of ``site``, an address without a final slash; ``skills`` are the executed ones.
 
-    Args:
-        skills: the executed skills.
-        publisher: of the skills.
-        site: address of the site.
-        interfaces: the path and the binding of each.
+    ``interfaces`` are the path and the binding of each.
     """
     listed = list(skills)
     number = "1 skill" if len(listed) == 1 else f"{len(listed)} skills"

@@ -60,17 +60,11 @@ class ExternalPlugin(NamedTuple):
 
 
 class Plugin(NamedTuple):
-    """One plugin.
-
-    Args:
-        name: of the entry.
-        source: its folder from the marketplace's root, empty for the root; or a mark that it is elsewhere.
-        skills: listed folders, from the plugin's folder; empty for that folder itself.
-    """
+    """One plugin, by the name of its entry."""
 
     name: str
-    source: str | ExternalPlugin
-    skills: tuple[str, ...] = ()
+    source: str | ExternalPlugin  # a folder from the marketplace's root, empty for the root
+    skills: tuple[str, ...] = ()  # listed folders, from the plugin's folder; empty for that folder itself
 
 
 class Marketplace(NamedTuple):
@@ -89,9 +83,8 @@ def read_marketplace(data: bytes, source: str) -> Marketplace:
     document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
     entries = document.get("plugins") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(entries, list):
-        raise ValidationError(
-            "MARKETPLACE_FORM", "this is no object with a list of plugins", place=SourceLocation(source)
-        )
+        message = "this is no object with a list of plugins"
+        raise ValidationError("MARKETPLACE_FORM", message, place=SourceLocation(source))
     if len(entries) > limits.MARKETPLACE_PLUGINS:
         message = f"{len(entries)} plugins, at most {limits.MARKETPLACE_PLUGINS} are read"
         raise ValidationError("MARKETPLACE_FORM", message, place=SourceLocation(source))
@@ -116,9 +109,8 @@ def read_plugin_skills(data: bytes, source: str) -> tuple[str, ...]:
     """
     document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
     if not isinstance(document, dict):
-        raise ValidationError(
-            "MARKETPLACE_FORM", "the plugin's manifest is not an object", place=SourceLocation(source)
-        )
+        message = "the plugin's manifest is not an object"
+        raise ValidationError("MARKETPLACE_FORM", message, place=SourceLocation(source))
     return _skills(document)
 
 
@@ -236,13 +228,7 @@ def check_marketplace_name(name: str) -> str:
 
 
 def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill]) -> bytes:
-    """Return the document.
-
-    Args:
-        name: of the marketplace, checked.
-        owner: the publisher.
-        listed: the skills and their folders.
-    """
+    """Return the document of the marketplace ``name``, which was checked; ``owner`` is the publisher."""
     rows = sorted(listed, key=lambda row: row.skill.name)
     number = "1 skill" if len(rows) == 1 else f"{len(rows)} skills"
     document: dict[str, Any] = {
@@ -277,15 +263,13 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 def _plugin(row: ListedSkill, owner: str) -> dict[str, Any]:
     skill = row.skill
     parent, name = posixpath.split(row.folder)
-    more = {"license": skill.license} if skill.license else {}
-    # A stated version holds back updates until it changes, so the one that stands for none is not stated.
-    version = {"version": skill.version} if skill.version != DEFAULT_VERSION else {}
     return {
         "name": skill.name,
         "description": skill.description,
-        **version,
+        # A stated version holds back updates until it changes, so the one that stands for none is not stated.
+        **({"version": skill.version} if skill.version != DEFAULT_VERSION else {}),
         "author": {"name": owner},
-        **more,
+        **({"license": skill.license} if skill.license else {}),
         "source": _relative_source(parent),
         "strict": False,
         "skills": [_relative_source(name)],
@@ -385,7 +369,7 @@ def _skills_at(root: Path, folder: str) -> Iterator[str]:
     if not _is_within(root, root / folder):
         message = f"{folder!a} leads out of the marketplace, or to nothing"
         raise ValidationError("PLUGIN_FORM", message, place=SourceLocation(str(root / folder)))
-    if _is_skill(root / folder):
+    if (root / folder / SKILL_MD).is_file():
         yield folder
         return
     try:
@@ -393,12 +377,8 @@ def _skills_at(root: Path, folder: str) -> Iterator[str]:
     except OSError:
         return  # no folder, or not for us: nothing in it could be taken
     for path in below:
-        if _is_skill(path) and _is_within(root, path):
+        if (path / SKILL_MD).is_file() and _is_within(root, path):
             yield join(folder, path.name)
-
-
-def _is_skill(folder: Path) -> bool:
-    return (folder / SKILL_MD).is_file()
 
 
 def _is_within(root: Path, path: Path) -> bool:
@@ -413,6 +393,5 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(limits.MARKETPLACE_BYTES + 1)
     except OSError as error:
-        raise StorageError(
-            "STORAGE", f"{path} cannot be read: {error.strerror}", place=SourceLocation(str(path))
-        ) from error
+        message = f"{path} cannot be read: {error.strerror}"
+        raise StorageError("STORAGE", message, place=SourceLocation(str(path))) from error

@@ -139,12 +139,7 @@ _INSTRUCTIONS: Final = (
 def make_server(
     alone: Callable[[], Awaitable[McpSkills]] | None = None, *, pins: Sequence[str] = ()
 ) -> Server[dict[str, Any]]:
-    """Return a server.
-
-    Args:
-        alone: returns the only caller, where requests do not come over HTTP.
-        pins: names of skills that are tools.
-    """
+    """Return a server; ``alone`` returns the only caller where requests do not come over HTTP, ``pins`` are tools."""
 
     async def caller_of(context: ServerRequestContext) -> McpSkills:
         if isinstance(context.request, Request):
@@ -221,11 +216,9 @@ class HttpEndpoint:
             await self._manager.handle_request(scope, _after(message, receive), keep)
             answers += answers_in(bytes(body))
             if sum(map(len, answers)) > limits.RPC_ANSWER_BYTES:
-                details = {"code": INVALID_REQUEST}
-                reason = (
-                    f"the answers to this batch have more than {limits.RPC_ANSWER_BYTES:,} bytes; send fewer at once"
-                )
-                raise ValidationError("RPC_REQUEST", reason, details=details)
+                most = f"{limits.RPC_ANSWER_BYTES:,} bytes"
+                reason = f"the answers to this batch have more than {most}; send fewer at once"
+                raise ValidationError("RPC_REQUEST", reason, details={"code": INVALID_REQUEST})
         return (HTTPStatus.OK, b"[%s]" % b",".join(answers)) if answers else (HTTPStatus.ACCEPTED, b"")
 
     async def close(self) -> None:

@@ -381,9 +381,7 @@ def renew(grant: TokenRenewal) -> Flow[Tokens]:
             exchange = use_client_credentials(grant.token_url, client, grant.scope, resource=grant.resource)
             return (yield from exchange)
         fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, **_for(grant.resource)}
-        if client.secret is None:
-            fields["client_id"] = client.client_id
-        response = yield _form(grant.token_url, urlencode(fields), client)
+        response = yield _form(grant.token_url, urlencode(fields | _named(client)), client)
         return decode_tokens(response, _secrets(client, grant.refresh_token))
     except FetchError as error:
         if error.details.get("error") not in _PERMANENT:
@@ -397,9 +395,7 @@ def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
         return False
     token, hint = grant.refresh_token or access_token, "refresh_token" if grant.refresh_token else "access_token"
     client = identity_of(grant)
-    fields = {"token": token, "token_type_hint": hint}
-    if client.secret is None:
-        fields["client_id"] = client.client_id
+    fields = {"token": token, "token_type_hint": hint, **_named(client)}
     response: HttpResponse = yield _form(grant.revocation_url, urlencode(fields), client)
     return response.status == _OK
 
@@ -418,6 +414,10 @@ def _form(url: str, body: str, client: ClientIdentity) -> HttpRequest:
         pair = f"{quote_plus(client.client_id)}:{quote_plus(client.secret)}"
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     return HttpRequest(url, "POST", headers, body.encode(), max_bytes=limits.OAUTH_BYTES)
+
+
+def _named(client: ClientIdentity) -> dict[str, str]:
+    return {"client_id": client.client_id} if client.secret is None else {}
 
 
 def _for(resource: str | None) -> dict[str, str]:

@@ -206,10 +206,8 @@ def instances_of(
     found = [Instance("", skills[0].endpoint.host, skills[0].endpoint.port, encode_txt(own))]
     left_out = [skill.skill_id for skill in skills[limits.LAN_MDNS_SKILLS :]]
     for skill in skills[: limits.LAN_MDNS_SKILLS]:
-        status = statuses.get(skill.skill_id, HealthStatus.HEALTHY)
-        facts = (skill.skill_id, skill.version, skill.skill_type, skill.capabilities, skill.scenes)
         try:
-            text = encode_txt(Advertised(agent_id, *facts, PATH, status, key_id))
+            text = _encode_offer(agent_id, skill, statuses.get(skill.skill_id, HealthStatus.HEALTHY), key_id)
         except ValidationError:
             left_out.append(skill.skill_id)
             continue
@@ -219,12 +217,16 @@ def instances_of(
 
 def is_cut(agent_id: str, offer: Offer) -> bool:
     """Return whether the lists of a skill do not fit into its TXT record, with any key and status."""
-    facts = (offer.skill_id, offer.version, offer.skill_type, offer.capabilities, offer.scenes)
-    longest = Advertised(agent_id, *facts, PATH, HealthStatus.MAINTENANCE, "0" * 2 * _DIGEST_DIGITS)
     try:
-        return decode_txt(encode_txt(longest)).is_cut
+        text = _encode_offer(agent_id, offer, HealthStatus.MAINTENANCE, "0" * 2 * _DIGEST_DIGITS)
     except ValidationError:  # mDNS does not publish it at all
         return False
+    return decode_txt(text).is_cut
+
+
+def _encode_offer(agent_id: str, offer: Offer, status: HealthStatus, key_id: str) -> bytes:
+    facts = (offer.skill_id, offer.version, offer.skill_type, offer.capabilities, offer.scenes)
+    return encode_txt(Advertised(agent_id, *facts, PATH, status, key_id))
 
 
 def path_of_more(text: bytes) -> str:

@@ -248,7 +248,7 @@ class KeyRing:
             return True
         if self._forget_first(self._agents, self._is_idle):
             return True
-        most: dict[str, None] = max(self._uncertified.values(), key=len, default={})
+        most = self._uncertified.of_largest()
         has_less = len(self._uncertified.get(host, ())) + 1 < len(most)
         return bool(most) and (is_certified or has_less) and self._forget_first(most, lambda _: True)
 

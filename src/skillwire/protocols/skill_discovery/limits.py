@@ -61,6 +61,10 @@ class KeysByHost(dict[str, dict[K, None]]):
         if not keys:
             self.pop(host, None)
 
+    def of_largest(self) -> dict[K, None]:
+        """Return the keys of the host that has the most; empty without hosts."""
+        return max(self.values(), key=len, default={})
+
 
 #: The second bucket of a host pays for datagrams that begin like this.
 _RESERVED: Final = (

@@ -78,10 +78,7 @@ class RegistryQuota:
 
     def replaced(self) -> Key | None:
         """Return the uncertified skill that a certified one replaces; None while there is room."""
-        if not self.is_full or not self._unverified:
-            return None
-        most = max(self._unverified, key=lambda host: len(self._unverified[host]))
-        return next(reversed(self._unverified[most]))
+        return next(reversed(self._unverified.of_largest()), None) if self.is_full else None
 
 
 class Tombstones:

@@ -123,7 +123,7 @@ class HeardRecords:
         if old is not None:
             self._drop(key)
         elif len(self._found) >= limits.LAN_FOUND:
-            most: dict[_RecordKey, None] = max(self._by_host.values(), key=len, default={})
+            most = self._by_host.of_largest()
             if len(self._by_host.get(host, ())) + 1 >= len(most):
                 return False
             self._drop(next(reversed(most)))

@@ -8,7 +8,7 @@ from typing import Any
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.node import DhtNode, Finished
 from skillwire.protocols.skill_discovery.dht.records import DhtOffer, sign_record, skill_key
-from skillwire.protocols.skill_discovery.identity import GroupKey, Judgement, Standing
+from skillwire.protocols.skill_discovery.identity import Authority, GroupKey, Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.settings import DhtSettings
 from skillwire.testing.fake_network import EPOCH, FakeNetwork
@@ -33,22 +33,13 @@ class NamedKey:
         return hmac.compare_digest(self.sign(data), signature)
 
 
-class NamedKeys:
+class NamedKeys(Authority):
     """Judges :class:`NamedKey`; agents whose names begin with ``certified`` are certified, unless ``all`` are."""
 
     def __init__(self, prefix="certified"):
         self._prefix = prefix
         self.revoked = set()
         self.judged = 0
-
-    def shared_key(self):
-        return None
-
-    def is_key_revoked(self, *_):
-        return False
-
-    def is_withheld(self, *_):
-        return False
 
     def judge(self, agent_id, *_):
         self.judged += 1

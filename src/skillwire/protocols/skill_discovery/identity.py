@@ -89,26 +89,31 @@ class Judgement(NamedTuple):
         return Standing.CERTIFIED if is_certified else None
 
 
-class Authority(Protocol):
-    """What judges certificates."""
+class Authority:
+    """What judges certificates; this one knows none."""
 
     def shared_key(self) -> Key | None:
         """Return the key that all peers share by policy; None when each has its own."""
+        return None
 
-    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:  # noqa: ARG002 - a port's form
         """Return whether a certificate of this key was revoked by its issuer (DER); any authority without one."""
+        return False
 
-    def is_withheld(self, agent_id: str) -> bool:
+    def is_withheld(self, agent_id: str) -> bool:  # noqa: ARG002 - same
         """Return whether only a certificate proves an agent's name, because one with that name was revoked."""
+        return False
 
-    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:  # noqa: ARG002 - same
         """Return what a certificate is worth at ``now``, s since the epoch; None if refused. Trust: it never raises."""
+        return None
 
-    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:  # noqa: ARG002 - same
         """Return why :meth:`judge` refuses a certificate: ``REVOKED`` or another reason. Trust: it never raises."""
+        return ""
 
 
-class GroupKey:
+class GroupKey(Authority):
     """A secret of at least 16 bytes that all peers share: HMAC-SHA256 in hexadecimal. It certifies any agent."""
 
     certificate = b""
@@ -129,21 +134,9 @@ class GroupKey:
         """Return this key."""
         return self
 
-    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:  # noqa: ARG002 - a port's form
-        """Return False: there are no certificates."""
-        return False
-
-    def is_withheld(self, agent_id: str) -> bool:  # noqa: ARG002 - same
-        """Return False: there are no certificates."""
-        return False
-
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
         """Return the judgement of every peer with the secret."""
         return Judgement(self, Standing.CERTIFIED, agents=frozenset({agent_id}))
-
-    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:  # noqa: ARG002 - same
-        """Return no reason: no peer with the secret is refused."""
-        return ""
 
 
 #: Agents that are looked at for one that makes room.
@@ -275,16 +268,12 @@ class KeyRing:
 UNVERIFIED_SECONDS: Final = 600.0
 
 
-class ChainAuthority:
+class ChainAuthority(Authority):
     """Judges agents by their certificates; ``trusted`` returns the digest of an agent's key that the user trusts."""
 
     def __init__(self, chain: Chain, trusted: Callable[[str], bytes | None] = lambda _: None) -> None:
         self._chain = chain
         self._trusted = trusted
-
-    def shared_key(self) -> None:
-        """Return None: each has its own."""
-        return
 
     def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
         """Return whether a certificate of this key was revoked by its issuer; without an issuer, by any authority."""

@@ -226,7 +226,7 @@ class Peers:
         agent_id: str,
         *,
         identity: Identity,
-        authority: records.Judge,
+        authority: records.RecordReader,
         random: Random,
         profile: Profile,
         settings: DhtSettings,

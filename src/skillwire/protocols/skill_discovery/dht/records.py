@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -38,7 +38,7 @@ from skillwire.model.execution import Moment
 from skillwire.model.lan import DhtOwn
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.identity import Identity, Judgement, Standing
+from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.protocols.skill_discovery.settings import PUT_AGAIN
@@ -199,7 +199,7 @@ def _write_body(
     return body
 
 
-def read_record(data: bytes, authority: Judge, now: Moment) -> SignedRecord:
+def read_record(data: bytes, authority: Authority | RecordReader, now: Moment) -> SignedRecord:
     """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
     if len(data) > limits.DHT_RECORD_BYTES:
         raise DecodeError("DHT_RECORD", f"a record of {len(data):,} bytes")
@@ -277,17 +277,10 @@ def group_id(agent_id: str) -> bytes:
     return hashlib.sha256(f"agent:{agent_id}".encode()).digest()
 
 
-class Judge(Protocol):
-    """What judges certificates: an authority, or a :class:`RecordReader`."""
-
-    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
-        """As :meth:`~skillwire.protocols.skill_discovery.identity.Authority.judge`."""
-
-
 class RecordReader:
     """Reads records; judges each distinct certificate once, until that ends, and verifies each record once; bounded."""
 
-    def __init__(self, authority: Judge) -> None:
+    def __init__(self, authority: Authority) -> None:
         self._authority = authority
         self._judgements: BoundedDict[tuple[str, bytes], Judgement] = BoundedDict(limits.DHT_JUDGEMENTS)
         self._known: BoundedDict[bytes, SignedRecord] = BoundedDict(limits.DHT_VERIFIED)

@@ -1,1 +1,1 @@
-from tests.unit.bridges.mcp.conftest import host  # noqa: F401  # fixtures
+from tests.unit.bridges.mcp.conftest import host, shout  # noqa: F401  # fixtures

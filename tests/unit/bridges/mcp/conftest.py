@@ -1,7 +1,7 @@
 """One published folder for the tests of a module, and clients that connect to it in its own loop."""
 
 import pytest
-from tests.support.mcp_host import EXECUTES, hosting
+from tests.support.mcp_host import EXECUTES, hosting, shouting
 from tests.support.publishing import write_skill
 
 from skillwire.model.access import Principal
@@ -51,4 +51,11 @@ async def host(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     write_skills(tmp_path / "skills")
     async with hosting(tmp_path / "skills", tmp_path, EXECUTES) as host:
+        yield host
+
+
+@pytest.fixture
+async def shout(tmp_path, monkeypatch):
+    """Give a host whose one skill writes a blob in capitals."""
+    async with shouting(tmp_path, monkeypatch) as host:
         yield host

@@ -10,10 +10,12 @@ from urllib.parse import quote
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, BlobResourceContents, TextResourceContents
-from tests.support.mcp_host import MODES, shouting
+from tests.support.mcp_host import MODES
 from tests.unit.bridges.mcp.conftest import MEMBER, PNG
 
 from skillwire import limits
+from skillwire.bridges.mcp.resources import frontmatter_of
+from skillwire.errors import DecodeError
 
 CASES = json.loads((Path(__file__).parents[3] / "corpus" / "documents" / "file-path.json").read_bytes())
 OPEN = "skill://open-notes"
@@ -86,12 +88,6 @@ async def test_what_the_caller_may_not_use_is_not_there(host):
             assert (caught.value.error.code, caught.value.error.data) == (INVALID_PARAMS, {"uri": uri})
 
 
-@pytest.fixture
-async def shout(tmp_path, monkeypatch):
-    async with shouting(tmp_path, monkeypatch) as host:
-        yield host
-
-
 async def test_bytes_are_handed_in_and_read_in_base64(shout):
     content = b"\x89\xff\x00"
     async with shout.client() as client:
@@ -143,3 +139,41 @@ async def test_an_offset_past_the_end_is_an_error(shout, offset):
         refused = await client.call_tool("read_skill_file", {"name": "shout", "offset": offset})
     assert refused.is_error
     assert "past its end" in refused.content[0].text
+
+
+VALUES = {
+    "1.0.0": "1.0.0",
+    "1.0": 1.0,
+    "12": 12,
+    "-7": -7,
+    "0o17": 15,
+    "0x1F": 31,
+    "1e3": 1000.0,
+    ".5": 0.5,
+    "1e999": "1e999",
+    ".inf": ".inf",
+    "true": True,
+    "False": False,
+    "null": None,
+    "~": None,
+    "": None,
+    "yes": "yes",
+    "2026-11-22": "2026-11-22",
+    "12:30:45": "12:30:45",
+    '"1.0"': "1.0",
+    "'true'": "true",
+    "|\n  12": "12\n",
+    "[1, a, 'b']": [1, "a", "b"],
+    "{a: 1, b: {c: no}}": {"a": 1, "b": {"c": "no"}},
+}
+
+
+@pytest.mark.parametrize("written", VALUES)
+def test_scalar_has_the_type_of_the_core_schema(written):
+    text = f"---\nname: notes\ndescription: Does it.\nvalue: {written}\n---\nDo it.\n"
+    assert frontmatter_of(text.encode()) == {"name": "notes", "description": "Does it.", "value": VALUES[written]}
+
+
+def test_aliases_are_not_followed():
+    with pytest.raises(DecodeError, match="YAML_ALIAS"):
+        frontmatter_of(b"---\nname: notes\ndescription: Does it.\na: &x [1]\nb: *x\n---\n")

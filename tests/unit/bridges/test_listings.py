@@ -1,15 +1,27 @@
-"""The AI Catalog: entries as its text wants them, and searches that say what they cannot do."""
+"""The AI Catalog and its search, the agent card, and the files of a site with bridges."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from tests.support.catalogs import make_skill
+from tests.support.publishing import write_skill
 
 from skillwire import limits
-from skillwire.bridges.listings import encode_catalog, encode_hits, encode_refusal, read_search
+from skillwire.bridges.listings import (
+    RPC_BINDING,
+    SHARING_BINDING,
+    encode_card,
+    encode_catalog,
+    encode_hits,
+    encode_refusal,
+    read_search,
+)
+from skillwire.cli.main import run
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.catalog import SearchQuery
+from skillwire.model.skill import Action
 
 SITE = "https://skills.example.com"
 #: What Agentic Resource Discovery demands of an identifier.
@@ -120,3 +132,78 @@ def test_a_filter_by_type():
 def test_a_refusal_has_the_form_of_the_text():
     told = json.loads(encode_refusal(UsageError("QUERY", "the text is too long")))
     assert told == {"errorCode": "INVALID_ARGUMENT", "message": "the text is too long (QUERY)"}
+
+
+CATALOG = Path("site/.well-known/ai-catalog.json")
+MARKETPLACE = Path("site/.claude-plugin/marketplace.json")
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_skill(tmp_path / "skills", "notes", {"run.sh": "echo"})
+    write_skill(tmp_path / "skills", "omega-plan", {"skill.toml": 'access = "private"\n'})
+
+
+def build(*options):
+    return run(["build", "skills", "-o", "site", "-q", *options])
+
+
+def test_nothing_is_written_unasked():
+    assert build() == 0
+    assert not CATALOG.exists()
+    assert not MARKETPLACE.parent.exists()
+
+
+def test_each_url_and_each_path_leads_to_a_file_of_the_site():
+    both = ("--bridge", "ai-catalog", "--bridge", "marketplace")
+    assert build(*both, "--base-url", "https://x.example/below/", "--publisher", "acme") == 0
+    [entry] = json.loads(CATALOG.read_text())["entries"]
+    assert entry["identifier"] == "urn:air:x.example:skill:notes"
+    assert Path("site", entry["url"].removeprefix("https://x.example/below/")).is_file()
+    document = json.loads(MARKETPLACE.read_text())
+    [plugin] = document["plugins"]
+    assert document["name"] == "acme"
+    assert Path("site", plugin["source"], plugin["skills"][0], "SKILL.md").is_file()
+
+
+def test_what_is_no_longer_asked_for_goes_away():
+    assert build("--bridge", "marketplace") == 0
+    assert MARKETPLACE.exists()
+    assert build() == 0
+    assert not MARKETPLACE.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--bridge", "ai-catalog"], "USAGE"),
+        (["--bridge", "marketplace", "--publisher", "npm"], "MARKETPLACE_NAME"),
+        (["--bridge", "agent-card"], "USAGE"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_is(capsys, options, code):
+    assert build(*options) == 2
+    assert f"error[{code}]" in capsys.readouterr().err
+    assert not Path("site").exists()
+
+
+ACTION = Action("python", "main.py")
+INTERFACES = [("/.well-known/skill-sharing", SHARING_BINDING), ("/rpc", RPC_BINDING)]
+
+
+def card(*skills, **more):
+    return json.loads(encode_card(skills, "acme", SITE, **more))
+
+
+def test_the_required_fields_are_there_and_no_interface_claims_a_binding_of_a2a():
+    skills = [make_skill("days", kind="action", action=ACTION), make_skill("a", metadata={"tags": "dates, work"})]
+    document = card(*skills, interfaces=INTERFACES)
+    required = "name description supportedInterfaces version capabilities defaultInputModes defaultOutputModes skills"
+    assert set(required.split()) <= document.keys()
+    assert document["skills"][0] == {"id": "days", "name": "days", "description": "Does days.", "tags": ["action"]}
+    assert document["skills"][1]["tags"] == ["dates", "work"]
+    bindings = {row["url"]: row["protocolBinding"] for row in document["supportedInterfaces"]}
+    assert bindings == {f"{SITE}{path}": binding for path, binding in INTERFACES}
+    assert all(binding.startswith("urn:") for binding in bindings.values())

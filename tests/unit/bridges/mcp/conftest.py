@@ -56,6 +56,6 @@ async def host(tmp_path, monkeypatch):
 
 @pytest.fixture
 async def shout(tmp_path, monkeypatch):
-    """Give a host whose one skill writes a blob in capitals."""
+    """Give a host with a skill that reads a blob and leaves one."""
     async with shouting(tmp_path, monkeypatch) as host:
         yield host

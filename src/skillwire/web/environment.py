@@ -171,19 +171,6 @@ STATUSES: Final[Mapping[ExecutionStatus, str]] = {
     ExecutionStatus.TIMEOUT: "Timed out",
 }
 EXECUTORS: Final[Mapping[str, str]] = {"python": "Python", "http": "HTTP", "function": "Function", "human": "Person"}
-#: Events of the state table, and the first one, which is no event of it.
-EVENTS: Final[Mapping[str, str]] = {
-    "accept": "Accepted",
-    "claim": "Taken up",
-    "complete": "Completed",
-    "fail": "Failed",
-    "retry": "Attempt failed",
-    "release": "Given back",
-    "lose": "Worker lost",
-    "abandon": "Worker lost",
-    "cancel": "Cancelled",
-    "expire": "Timed out",
-}
 REASONS: Final[Mapping[str, str]] = {
     "cancelled": "Cancelled",
     "worker_lost": "Worker lost",
@@ -215,11 +202,6 @@ def status_look(execution: Execution) -> str:
     if execution.failure is not None and execution.failure.reason == "cancelled":
         return "cancelled"
     return execution.status.value
-
-
-def event_label(what: str) -> str:
-    """Return the name of an event; an unknown one keeps its own."""
-    return EVENTS.get(what, what.replace("_", " ").capitalize())
 
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60))

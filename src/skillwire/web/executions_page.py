@@ -17,7 +17,7 @@ from skillwire import limits
 from skillwire.executions.tasks import form_of, given_inputs, holder_of, person_name, read_task
 from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, Priority, TaskOwner
 from skillwire.model.skill import ExecutorKind
-from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, event_label, past, render, single_fields
+from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, past, render, single_fields
 from skillwire.web.forms import form_input, general_errors
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
@@ -105,13 +105,19 @@ _SHORTEST: Final = 0.6
 _WHOLE: Final = 100.0
 #: Facts of a failure that the page shows elsewhere.
 _SHOWN: Final = frozenset({"reason", "execution_id"})
-#: What an event begins: a time in which it runs, or in which it waits. The others end it.
-_SPANS: Final[Mapping[str, str]] = {
-    "accept": "wait",
-    "claim": "run",
-    "retry": "wait",
-    "release": "wait",
-    "lose": "wait",
+#: Events of the state table, and the first one, which is no event of it: what each is called, and whether it begins a
+#: time in which the execution runs or waits. The others end it.
+EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "accept": ("Accepted", "wait"),
+    "claim": ("Taken up", "run"),
+    "complete": ("Completed", ""),
+    "fail": ("Failed", ""),
+    "retry": ("Attempt failed", "wait"),
+    "release": ("Given back", "wait"),
+    "lose": ("Worker lost", "wait"),
+    "abandon": ("Worker lost", ""),
+    "cancel": ("Cancelled", ""),
+    "expire": ("Timed out", ""),
 }
 
 
@@ -169,14 +175,14 @@ def steps(execution: Execution, now: float) -> list[Step]:
         attempt += event.what == "claim"
         is_last = index + 1 == len(events)
         until = end if is_last else events[index + 1].at
-        kind = _SPANS.get(event.what, "")
+        label, kind = EVENTS.get(event.what, (event.what.replace("_", " ").capitalize(), ""))
         start = min(_percent(event.at, begin, end), _WHOLE - _SHORTEST)
         width = max(_percent(until, begin, end) - start, _SHORTEST)
         found.append(
             Step(
                 past(event.at, now),
                 f"+{duration_text(event.at - begin)}",
-                event_label(event.what),
+                label,
                 person_name(event.by),
                 event.note,
                 kind,

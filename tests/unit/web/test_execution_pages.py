@@ -14,19 +14,17 @@ from skillwire.executions.states import Transition
 from skillwire.model.execution import Event, ExecutionStatus, Failure, Reason
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.environment import (
-    EVENTS,
     EXECUTORS,
     REASONS,
     STATUSES,
     ahead,
     duration_text,
-    event_label,
     json_text,
     past,
     status_label,
     status_look,
 )
-from skillwire.web.executions_page import Filters, read_filters, steps
+from skillwire.web.executions_page import EVENTS, Filters, read_filters, steps
 
 NOW = 1_750_000_000.0
 
@@ -79,7 +77,9 @@ def test_everything_that_can_be_has_a_name():
     assert set(EXECUTORS) == set(get_args(ExecutorKind))
     assert set(EVENTS) == {"accept", *get_args(Transition)}
     assert set(REASONS) == set(get_args(Reason))
-    assert event_label("some_thing") == "Some thing"
+    assert [step.label for step in steps(make_execution(NOW, timeline=(Event(0, "some_thing"),)), NOW)] == [
+        "Some thing"
+    ]
 
 
 @pytest.mark.parametrize(

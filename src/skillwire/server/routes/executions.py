@@ -105,13 +105,9 @@ class Endpoints:
 
     def match(self, url: str) -> EndpointMatch | None:
         """Return the match of a URL without its query, or None."""
-        found = self._urls.get(url)
-        if found is not None:
-            return found
-        for template, purpose in self._templates.items():
-            if named := template.fullmatch(url):
-                return EndpointMatch(purpose, execution_id=named[1])
-        return None
+        named = ((template.fullmatch(url), purpose) for template, purpose in self._templates.items())
+        found = (EndpointMatch(purpose, execution_id=match[1]) for match, purpose in named if match)
+        return self._urls.get(url) or next(found, None)
 
 
 def _template(url: str) -> re.Pattern[str]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
     from skillwire.model.access import Principal
-    from skillwire.model.lan import LanScene, LanSkill, LanSnapshot
+    from skillwire.model.lan import LanSnapshot
     from skillwire.registry.accounts import Actor
     from skillwire.server.components import Services
     from skillwire.server.lan.service import LanService
@@ -116,20 +117,20 @@ def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mappin
     """Return the known network as JSON; without one, the reason."""
     if snapshot is None:
         return msgspec.json.encode(LanSnapshotDocument(None, [], [], trouble=trouble or "not on the LAN yet"))
-    skills, scenes = list(map(_skill, snapshot.skills)), list(map(_scene, snapshot.scenes))
+    fields = LanSkillDocument.__struct_fields__
+    skills = [LanSkillDocument(**{name: getattr(one, name) for name in fields}) for one in snapshot.skills]
+    scenes = [
+        LanSceneDocument(
+            scene.name,
+            scene.group_id,
+            [LanMemberDocument(one.agent_id, one.skill_id, cast("Any", one.role)) for one in scene.members],
+        )
+        for scene in snapshot.scenes
+    ]
     document = LanSnapshotDocument(
         snapshot.agent_id, skills, scenes, snapshot.at, snapshot.is_suspected, dict(counters)
     )
     return msgspec.json.encode(document)
-
-
-def _skill(skill: LanSkill) -> LanSkillDocument:
-    return LanSkillDocument(**{name: getattr(skill, name) for name in LanSkillDocument.__struct_fields__})
-
-
-def _scene(scene: LanScene) -> LanSceneDocument:
-    members = [LanMemberDocument(one.agent_id, one.skill_id, cast("Any", one.role)) for one in scene.members]
-    return LanSceneDocument(scene.name, scene.group_id, members)
 
 
 _NO_LAN: Final = problem(
@@ -159,13 +160,18 @@ class SkillDiscovery(Protocol):
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the agent, of the network, and of an authority; each is there where its part is."""
-        lan = services.lan
-        answers = None if lan is None else LanRoutes(lan, services.console.is_operator)
+        lan = None if services.lan is None else LanRoutes(services.lan, services.console.is_operator)
+        authority = None if services.authority is None else CertificateRoutes(services.authority, services)
         route = partial(Route, label="service", loads=False)
+        revocations = authority.revocations if authority else None
         return [
-            route(PATH, answers.agent if answers else None, describes=_AGENT),
-            route(SNAPSHOT_PATH, answers.snapshot if answers else None, answers_preflight=False, describes=_SNAPSHOT),
-            *certificate_routes(services),
+            route(PATH, lan.agent if lan else None, describes=_AGENT),
+            route(SNAPSHOT_PATH, lan.snapshot if lan else None, answers_preflight=False, describes=_SNAPSHOT),
+            route(CERTIFICATES_PATH, authority.renew if authority else None, methods=("POST",), describes=_RENEWAL),
+            route(REVOCATIONS_PATH, revocations, describes=_REVOCATIONS),
+            route(f"{_PKI}/chain", authority.chain if authority else None, describes=_CHAIN),
+            route(f"{_PKI}/revocations", revocations, describes=_REVOCATIONS),
+            route(f"{_PKI}/enroll", authority.enroll if authority else None, methods=("POST",), describes=_ENROLLMENT),
         ]
 
 
@@ -180,7 +186,8 @@ class LanRoutes:
         """Return our agent, to every caller."""
         agent_id = self._service.agent_id
         if not agent_id:
-            return _unavailable(self._service)
+            message = self._service.trouble or "this server is not on the LAN yet"
+            return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
         details = await asyncio.to_thread(details_of, agent_id, self._service.offers)
         return json_response(msgspec.json.encode(LanAgentDocument(agent_id, self._service.tls_port, details or None)))
 
@@ -197,17 +204,11 @@ class LanRoutes:
         return private_json(body)
 
 
-def _unavailable(service: LanService) -> Problem:
-    message = service.trouble or "this server is not on the LAN yet"
-    return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
-
-
 #: Both are named in ``protocols.skill_discovery.credentials`` too, which imports cryptography: most servers do without.
 CERTIFICATES_PATH: Final = "/lan/certificates"
 REVOCATIONS_PATH: Final = "/lan/revocations"
 _PKI: Final = "/api/pki"
 _RENEWALS_WAITING: Final = 32
-_OK: Final = 200
 _RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
 _NO_ACCOUNT: Final = unauthenticated("a first certificate needs the token of an account")
@@ -265,22 +266,6 @@ _ENROLLMENT: Final = Operation(
 )
 
 
-def certificate_routes(services: Services) -> Sequence[Route]:
-    """Return the rows of an authority; without one nothing is there."""
-    found = None if services.authority is None else CertificateRoutes(services.authority, services)
-    route = partial(Route, label="service", loads=False)
-    renew, revocations, chain, enroll = (
-        (found.renew, found.revocations, found.chain, found.enroll) if found else (None, None, None, None)
-    )
-    return [
-        route(CERTIFICATES_PATH, renew, methods=("POST",), describes=_RENEWAL),
-        route(REVOCATIONS_PATH, revocations, describes=_REVOCATIONS),
-        route(f"{_PKI}/chain", chain, describes=_CHAIN),
-        route(f"{_PKI}/revocations", revocations, describes=_REVOCATIONS),
-        route(f"{_PKI}/enroll", enroll, methods=("POST",), describes=_ENROLLMENT),
-    ]
-
-
 class CertificateRoutes:
     """Issues and renews certificates and publishes revocations for one authority."""
 
@@ -310,7 +295,7 @@ class CertificateRoutes:
 
         asked = decode_request(await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE), EnrollmentRequest)
         answer = await self._in_turn(partial(self._authority.enroll, refusal=check), asked.request.encode())
-        if self._packages and actor and actor.account and answer.status == _OK:
+        if self._packages and actor and actor.account and answer.status == HTTPStatus.OK:
             details = {kind: list(names) for kind, names in requested[-1]._asdict().items() if names}
             change = Change(
                 time.time(), actor.account, "certificate.issue", actor.account, details, actor.address, actor.request_id
@@ -336,8 +321,9 @@ class CertificateRoutes:
             if not actor.allows(PUBLISH, account):
                 scope = f", or {account} by a token with the scope {PUBLISH},"
                 account = ""
-            elif is_chosen and not await self._is_proven(account):
-                account = ""
+            elif is_chosen:
+                found = await self._packages.registry.store.namespace(account)
+                account = account if found is not None and found.proof.kind else ""
         catalog = self._catalog.current
 
         def refusal(names: RequestedNames) -> str:
@@ -347,10 +333,6 @@ class CertificateRoutes:
             return f"only an operator{scope} gets a certificate for {foreign[0]}" if foreign else ""
 
         return refusal
-
-    async def _is_proven(self, namespace: str) -> bool:
-        found = await self._packages.registry.store.namespace(namespace) if self._packages else None
-        return found is not None and found.proof.kind != ""
 
     async def _in_turn(self, answer: Callable[[bytes], RenewalResponse], body: bytes) -> RenewalResponse:
         if self._waiting >= _RENEWALS_WAITING:

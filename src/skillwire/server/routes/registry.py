@@ -170,7 +170,12 @@ class PackageRoutes:
         if found.name != asked:
             return moved(context, f"{API}/namespaces/{found.name}", found.name)
         packages, following = await self._registry.packages(principal, found.name, *read_page(context))
-        described = messages.namespace_details(found, packages, following)
+        proof = messages.ProofObject(*found.proof)
+        rows = [
+            messages.make(messages.PackageSummary, one.name, one, status=messages.StateObject(*one.state))
+            for one in packages
+        ]
+        described = messages.make(messages.NamespaceDetails, found, proof=proof, packages=rows, next=following)
         if is_member(principal, found.name):
             described.members = dict(await self._store.members(found.name))
         return tagged_answer(described)

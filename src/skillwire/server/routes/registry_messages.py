@@ -381,17 +381,11 @@ def namespace_object(namespace: Namespace) -> NamespaceObject:
     return make(NamespaceObject, namespace, proof=ProofObject(*namespace.proof))
 
 
-def namespace_details(namespace: Namespace, packages: Iterable[Package], following: str | None) -> NamespaceDetails:
-    """Return a namespace with a page of its packages as a document; the next page begins behind ``following``."""
-    rows = [make(PackageSummary, one.name, one, status=StateObject(*one.state)) for one in packages]
-    return make(NamespaceDetails, namespace, proof=ProofObject(*namespace.proof), packages=rows, next=following)
-
-
 def version_object(version: PackageVersion, package: Package, site: str, *, with_files: bool = False) -> VersionObject:
     """Return a version as a document; ``site`` is the address of the registry."""
     skill = version.skill
     url = f"{site}/api/registry/packages/{package.name}/{quote(version.version)}/download"
-    files = make_all(FileObject, skill.files) if with_files else UNSET
+    files = [make(FileObject, one) for one in skill.files] if with_files else UNSET
     status = StateObject(*version.state)
     return make(VersionObject, version, skill.artifact, skill, status=status, url=url, files=files)
 
@@ -410,12 +404,7 @@ def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> Pub
         skill.artifact,
         package=str(version.package),
         status=published.how,
-        files=make_all(FileObject, skill.files),
+        files=[make(FileObject, one) for one in skill.files],
         access=published.package.access,
         findings=[*(make(FindingObject, one, place=str(one.place)) for one in skill.findings), *missing],
     )
-
-
-def make_all(kind: type[T], values: Iterable[object]) -> list[T]:
-    """Return a document of ``kind`` for each of ``values``."""
-    return [make(kind, value) for value in values]

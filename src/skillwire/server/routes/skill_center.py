@@ -117,18 +117,16 @@ class _Answers:
         self._indexes: WeakKeyDictionary[IndexCache, CenterIndex] = WeakKeyDictionary()
         self._turn = asyncio.Lock()
 
-    def _make(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
-        made = self._indexes[view.indexes] = CenterIndex(view.listed.skills, view.listed_usable.skills, below)
-        return made
-
     async def _index(self, context: RequestContext) -> CenterIndex:
         async with self._turn:  # requests that wait find what the first one made
             everyone = await self._made(context.revision.public_view)
             return everyone if context.view.is_public else await self._made(context.view, everyone)
 
     async def _made(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
-        found = self._indexes.get(view.indexes)
-        return await asyncio.to_thread(self._make, view, below) if found is None else found
+        if (found := self._indexes.get(view.indexes)) is None:
+            found = await asyncio.to_thread(lambda: CenterIndex(view.listed.skills, view.listed_usable.skills, below))
+            self._indexes[view.indexes] = found
+        return found
 
     async def _find(self, context: RequestContext) -> tuple[str, Skill]:
         """Return the skill that the path names, and its name in lists.

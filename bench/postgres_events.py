@@ -24,7 +24,7 @@ from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.errors import StorageError
 
 if TYPE_CHECKING:
-    from skillwire.adapters.sql.connection import Connection
+    from skillwire.adapters.sql import Connection
 
 EVENTS: Final = 100_000
 SERVERS: Final = 4

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from skillwire.adapters.postgres.database import PostgresDatabase
-    from skillwire.adapters.sql.connection import Database as AnyDatabase
+    from skillwire.adapters.sql import Database as AnyDatabase
     from skillwire.adapters.sql.packages import LargeArtifacts
     from skillwire.model.execution import RunSettings
     from skillwire.model.skill import Skill

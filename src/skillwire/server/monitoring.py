@@ -134,7 +134,7 @@ _LOOK_SECONDS: Final = 2.0
 
 
 class StoreHealth(Protocol):
-    """What a database reports about itself; :class:`skillwire.adapters.sql.connection.Database` fills it."""
+    """What a database reports about itself; :class:`skillwire.adapters.sql.Database` fills it."""
 
     def statistics(self) -> Mapping[str, float]:
         """Return totals since the start: ``wait_seconds``, ``reconnects``, ``failovers``, ``notifications``."""

@@ -16,7 +16,7 @@ from tests.support.free_port import free_port
 from tests.support.postgres import PostgresServer
 
 from skillwire.adapters.postgres.database import PostgresDatabase
-from skillwire.adapters.sql.connection import Connection
+from skillwire.adapters.sql import Connection
 from skillwire.errors import StorageError
 
 pytestmark = pytest.mark.deep

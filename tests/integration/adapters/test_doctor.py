@@ -28,7 +28,7 @@ from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
-from skillwire.adapters.sql.connection import read_migrations
+from skillwire.adapters.sql import read_migrations
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.ref import InstallLocation, Lock, LockedSkill, SkillRef
 from skillwire.protocols.skill_discovery.settings import DhtSettings, LanSettings

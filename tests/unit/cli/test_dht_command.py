@@ -12,7 +12,7 @@ from tests.support.publishing import write_skill
 
 from skillwire import dht
 from skillwire.adapters.dht import agent as adapter
-from skillwire.adapters.dht import status_file
+from skillwire.adapters.dht import read_status, write_status
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.cli.main import run
 from skillwire.model.digest import Digest
@@ -176,7 +176,7 @@ class TestStatus:
     def test_a_running_node_is_read_from_its_file(self, node, told, agent):
         folder = state_directory() / "lan" / agent
         folder.mkdir(parents=True)
-        status_file.write(folder, node.status())
+        write_status(folder, node.status())
         shown = document(told("status", "--json"))
         assert (shown["process"], shown["node_id"], shown["held"]) == (os.getpid(), OWN_KEY, 12)
         assert shown["bootstrap"] == [{"address": "192.0.2.1:6881", "answers": True}]
@@ -188,10 +188,10 @@ class TestStatus:
         path = state_directory() / "lan" / "dht-status.json"
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
-        assert status_file.read() is None
+        assert read_status() is None
         for process, at in ((os.getpid(), time.time() - 11), (2**22 + 1, time.time()), (10**30, time.time())):
             path.write_bytes(json.dumps([process, at, node.status()]).encode())
-            assert status_file.read() is None
+            assert read_status() is None
 
     def test_without_a_bootstrap_node_the_error_says_what_to_do(self, told):
         result = told("status", status=2)

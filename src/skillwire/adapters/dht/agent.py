@@ -28,7 +28,7 @@ from typing import Annotated, Final, Literal, Self
 import msgspec
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.dht import status_file
+from skillwire.adapters.dht import write_status
 from skillwire.adapters.files.atomic import read_bounded, write_atomically
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
@@ -495,7 +495,7 @@ class DhtAgent:
             if self._file is not None and now >= written + _WRITE:
                 written = now
                 with suppress(SkillwireError):  # dht status then finds an old file, and joins itself
-                    await asyncio.to_thread(status_file.write, self._own.folder, self.status())
+                    await asyncio.to_thread(write_status, self._own.folder, self.status())
             await asyncio.sleep(_LOOK)
             hosts = self.settings.bind or present_hosts(self._network)
             if hosts != self.hosts:

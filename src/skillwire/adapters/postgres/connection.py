@@ -23,7 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Values
+from skillwire.adapters.sql import Values
 from skillwire.errors import SourceLocation, StorageError, UsageError
 
 _SETTINGS: Final = {
@@ -86,7 +86,7 @@ class SecondQuery(BaseException):
 
 
 class PostgresConnection:
-    """Fills :class:`skillwire.adapters.sql.connection.Connection`."""
+    """Fills :class:`skillwire.adapters.sql.Connection`."""
 
     locked: Final = " FOR UPDATE"
     skip_locked: Final = " FOR UPDATE SKIP LOCKED"

@@ -19,8 +19,8 @@ import asyncpg
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.postgres.connection import PostgresConnection
 from skillwire.adapters.postgres.database import IN_USE, UNFINISHED_COPY, PostgresDatabase
+from skillwire.adapters.sql import database_in_use
 from skillwire.adapters.sql.blobs import split
-from skillwire.adapters.sql.connection import database_in_use
 from skillwire.adapters.sqlite.database import ARTIFACTS, DATABASE, OUTPUTS, RUN_BLOBS, Database
 from skillwire.errors import ConflictError, StorageError
 from skillwire.model.digest import Digest

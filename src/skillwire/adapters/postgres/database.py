@@ -37,7 +37,7 @@ from skillwire.adapters.postgres.connection import (
     ReadConnection,
     SecondQuery,
 )
-from skillwire.adapters.sql.connection import Connection, Migration, pending_migrations, read_migrations
+from skillwire.adapters.sql import Connection, Migration, pending_migrations, read_migrations
 from skillwire.errors import StorageError
 from skillwire.model.execution import Moment
 
@@ -106,7 +106,7 @@ class _Loop:
 
 
 class PostgresDatabase:
-    """Fills :class:`skillwire.adapters.sql.connection.Database` with the database at ``url``.
+    """Fills :class:`skillwire.adapters.sql.Database` with the database at ``url``.
 
     Args:
         url: of PostgreSQL, with several hosts where one of them is the primary at a time.

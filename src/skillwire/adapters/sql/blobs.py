@@ -29,7 +29,7 @@ from typing import BinaryIO, Final, Protocol
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.adapters.files.blobs import NEW, FileBlobs, FileBlobWriting
-from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
+from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillwire import limits
+from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.adapters.sql.blobs import Outputs, hold_blobs
-from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
 from skillwire.adapters.sql.ledger_rows import (
     CLAIMED,
     NAMED,

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Connection
+from skillwire.adapters.sql import Connection
 from skillwire.errors import UsageError
 from skillwire.executions.states import NOTED, State, Transition
 from skillwire.model.execution import (

@@ -34,7 +34,7 @@ from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.adapters.sql.connection import Connection
+    from skillwire.adapters.sql import Connection
 
 ACCOUNT: Final = "name, created, is_operator, issuer, subject"
 NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"

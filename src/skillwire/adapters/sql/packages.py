@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Store, reads, writes
+from skillwire.adapters.sql import Store, reads, writes
 from skillwire.adapters.sql.package_rows import (
     ACCOUNT,
     ENTRY,
@@ -62,7 +62,7 @@ from skillwire.model.package import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.sql.connection import Connection, Database
+    from skillwire.adapters.sql import Connection, Database
 
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"

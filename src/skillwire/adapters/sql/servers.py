@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from skillwire.adapters.sql.connection import Connection, Store, writes
+from skillwire.adapters.sql import Connection, Store, writes
 from skillwire.errors import SourceLocation, StorageError
 
 _PURPOSE: Final = b"skillwire server key 1"

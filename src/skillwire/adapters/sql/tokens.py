@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Connection, Store, reads, writes
+from skillwire.adapters.sql import Connection, Store, reads, writes
 from skillwire.adapters.sql.package_rows import read_rights
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant

@@ -25,7 +25,7 @@ from skillwire.adapters.files.uploads import (
     make_upload,
     upload_not_found,
 )
-from skillwire.adapters.sql.connection import Connection, Database, Store, reads, writes
+from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.model.digest import Digest
 from skillwire.model.package import AnnouncedFile, Upload, upload_number
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
-from skillwire.adapters.sql.connection import (
+from skillwire.adapters.sql import (
     Connection,
     Migration,
     Values,
@@ -346,7 +346,7 @@ def _bound(statement: str, values: Values) -> Values | Mapping[str, Any]:
 
 
 class SqliteConnection:
-    """Fills :class:`skillwire.adapters.sql.connection.Connection`: what it awaits has come already."""
+    """Fills :class:`skillwire.adapters.sql.Connection`: what it awaits has come already."""
 
     locked: Final = ""  # there is one writer at a time
     skip_locked: Final = ""

@@ -12,7 +12,7 @@ from tests.support.postgres import PostgresServer, new_database, set_deadlines, 
 
 from skillwire.adapters.postgres.connection import translate
 from skillwire.adapters.postgres.database import PostgresDatabase
-from skillwire.adapters.sql.connection import Migration, read_migrations
+from skillwire.adapters.sql import Migration, read_migrations
 from skillwire.errors import StorageError, UsageError
 
 INSERT = "INSERT INTO ended_sessions VALUES (?, ?)"

@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.support.eventually import PATIENCE, eventually_async
 
-from skillwire.adapters.sql.connection import Migration
+from skillwire.adapters.sql import Migration
 from skillwire.adapters.sqlite import database
 from skillwire.adapters.sqlite.database import AsyncDatabase, Database, write_turn
 from skillwire.errors import StorageError

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from skillwire import limits
-from skillwire.adapters.sql.connection import Migration, read_migrations
+from skillwire.adapters.sql import Migration, read_migrations
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import SourceLocation, StorageError
 

@@ -8,8 +8,8 @@ reads ten thousand folders, and three files take about 60 µs. Spec: specs §0.
 Equal files make equal archives, so a digest identifies the content. An archive is a ustar in gzip, or a zip when a path
 exceeds the 100 bytes of a ustar header, and holds files only: no ``./``, folders, links or owners. Times are zero (in a
 zip 1980), modes 0644 and 0755; ``SKILL.md`` comes first, the rest sorted by the bytes of their paths. The headers are
-written here because no library promises the same ones in its next version. Another zlib may compress differently:
-publishers who need equal digests use equal zlibs (``zlib.ZLIB_RUNTIME_VERSION``). Spec: ASD Archive Structure; specs §1
+written here because no library promises the same ones in its next version. They are compressed by the libdeflate of one
+release of ``deflate``, not by zlib, which is another one on each system. Spec: ASD Archive Structure; specs §1
 "Archives we write".
 """
 
@@ -248,7 +248,7 @@ def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel
     yield from findings
 
 
-#: Level 9 makes skills 0.3 % smaller and takes half as long again.
+#: Skills are 0.1 % smaller than by level 6 of zlib, in less than half the time; level 9 saves 0.7 %, in twice the time.
 _LEVEL: Final = 6
 
 _BLOCK: Final = 512
@@ -315,12 +315,13 @@ def _tar(files: Sequence[FileContent]) -> bytes:
 
 
 def _deflate(content: bytes | memoryview) -> bytes:
-    engine = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return engine.compress(content) + engine.flush()
+    import deflate  # noqa: PLC0415  # installing packs nothing
+
+    return bytes(deflate.deflate_compress(content, _LEVEL))
 
 
 def zip_files(files: Sequence[FileContent], *, deflates: bool = True) -> bytes:
-    """Return the same archive for the same files, in their order; not deflated it is the same with every zlib."""
+    """Return the same archive for the same files, in their order."""
     parts: list[bytes | memoryview] = []
     directory: list[bytes] = []
     offset = 0

@@ -46,7 +46,7 @@ _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of ano
 _FRAMEWORKS: Final = "skills as tools of agent frameworks"
 _PURPOSES: Final = {
     "click": "every command",
-    **dict.fromkeys(("jsonschema-rs", "msgspec", "pyyaml"), "check and build"),
+    **dict.fromkeys(("deflate", "jsonschema-rs", "msgspec", "pyyaml"), "check and build"),
     **dict.fromkeys(("cryptography", "ifaddr", "structlog", "zeroconf"), "signatures and the local network"),
     "oauthlib": "auth login",
     **dict.fromkeys(("asyncpg", "obstore"), "several servers"),

@@ -12,8 +12,8 @@ changes within one clock tick of the file system look alike, so a signature whos
 
 A build record keeps, for each folder, its signature and the skill that it held, so that the next run reads only what
 changed. It is a cache file per destination, ignored when it is unreadable or comes from another version of skillwire,
-another zlib or another context such as another publisher. The skill's bytes go to a blob store, to be served, or into
-the staging folder of a static site.
+another deflate or another context such as another publisher. The skill's bytes go to a blob store, to be served, or
+into the staging folder of a static site.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import struct
 import subprocess
 import sys
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +35,7 @@ from stat import S_ISDIR
 from threading import Thread
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
+import deflate
 import msgspec
 
 from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
@@ -115,7 +115,7 @@ class BuildRecord:
     def __init__(self, place: Path, *context: str) -> None:
         name = hashlib.blake2b(str(place).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
         self.path = cache_directory() / "builds" / name
-        self._stamp = [_FORMAT, VERSION, zlib.ZLIB_RUNTIME_VERSION, *context]
+        self._stamp = [_FORMAT, VERSION, deflate.__version__, *context]
 
     def read(self) -> dict[str, FolderRecord]:
         """Return the records by the folder's absolute path; empty when unusable."""

@@ -348,10 +348,10 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
     trusted = store.trusted()
     if agent is None:
         own = lan_trust.load_trust(settings)
-        leaf = certificates.read_leaf(own.identity.certificate)
-        assert leaf is not None  # noqa: S101  # it is our own
+        key = certificates.read_key(own.identity.certificate)
+        assert key is not None  # noqa: S101  # it is our own
         others = {one.agent_id(): ecdsa.digest_of(one.key().public_key()) for one in store.numbered()}
-        _print_words(output, own.agent_id, leaf.key.digest, is_trusted=True, others=others)
+        _print_words(output, own.agent_id, key.digest, is_trusted=True, others=others)
         output.table([dim("trusted"), name] for name in sorted(trusted))
         return
     if forget:

@@ -116,7 +116,8 @@ def _access_in(name: str, data: bytes | None, folder: Path) -> Access:
     if _FIELD in document:
         return decode_access(document[_FIELD])
     fields = _values(document) if name == SKILL_TOML else document.items()
-    return Access.PRIVATE if any(_is_misplaced(key, value) for key, value in fields) else Access.PUBLIC
+    misplaced = (value for key, value in fields if get_close_matches(key.lower(), (_FIELD,), cutoff=_ALIKE))
+    return Access.PRIVATE if any(isinstance(value, str) for value in misplaced) else Access.PUBLIC
 
 
 def _values(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -125,10 +126,6 @@ def _values(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
         yield key, value
         if isinstance(value, dict):
             yield from _values(value)
-
-
-def _is_misplaced(key: str, value: object) -> bool:
-    return isinstance(value, str) and bool(get_close_matches(key.lower(), (_FIELD,), cutoff=_ALIKE))
 
 
 _CAPABILITY: Final = {"instruction": "knowledge", "action": "api"}

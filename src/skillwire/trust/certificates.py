@@ -152,13 +152,6 @@ def subject_of(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-class Leaf(NamedTuple):
-    """Identifies an agent's certificate in its authority's book: serial number and key."""
-
-    serial_number: int
-    key: EcdsaKey
-
-
 class VerifiedCertificate(NamedTuple):
     """The contents of a certificate, and whether a trusted authority certified them."""
 
@@ -258,16 +251,14 @@ class Chain:
         return known.is_key_revoked(holder.key, chain[0].issuer) or any(map(known.is_revoked, chain[1:]))
 
 
-def read_leaf(certificate: bytes) -> Leaf | None:
-    """Return the number and key of a certificate, DER, unverified, or None. Trust: hostile; this never raises."""
+def read_key(certificate: bytes) -> EcdsaKey | None:
+    """Return the key of a certificate, DER, unverified, or None. Trust: hostile; this never raises."""
     if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
         return None
     try:
-        leaf = x509.load_der_x509_certificate(certificate)
-        key = key_of(leaf)
+        return key_of(x509.load_der_x509_certificate(certificate))
     except Exception:  # noqa: BLE001 - as in Chain.judge
         return None
-    return None if key is None else Leaf(leaf.serial_number, key)
 
 
 def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -372,14 +363,12 @@ class CertificateAuthority:
         self.certificate = certificate
         self._own = x509.load_der_x509_certificate(certificate)
 
-    def issue_authority(
-        self, name: str, key: ec.EllipticCurvePublicKey, now: float, days: float = CENTER_DAYS
-    ) -> bytes:
+    def issue_authority(self, name: str, key: ec.EllipticCurvePublicKey, now: float) -> bytes:
         """Return the certificate of an authority below this one, DER, valid from ``now``, seconds since the epoch.
 
         Raises ValidationError (``CERTIFICATE_REQUEST``).
         """
-        builder = self._builder(subject_of(name), key, now, days)
+        builder = self._builder(subject_of(name), key, now, CENTER_DAYS)
         return _sign(_as_authority(builder, key, 0), self._key)
 
     def issue(
@@ -449,13 +438,13 @@ class CertificateAuthority:
         return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
 
 
-def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float, days: float = ROOT_DAYS) -> CertificateAuthority:
+def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float) -> CertificateAuthority:
     """Return a self-signed root, valid from ``now``, seconds since the epoch.
 
     Raises ValidationError (``CERTIFICATE_REQUEST``) for an invalid name.
     """
     subject, at = subject_of(name), datetime.fromtimestamp(now, UTC)
-    builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=days))
+    builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=ROOT_DAYS))
     return CertificateAuthority(key, _sign(_as_authority(builder, key.public_key(), 1), key))
 
 

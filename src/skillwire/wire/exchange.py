@@ -193,19 +193,19 @@ def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]
 class TimeLimit:
     """A time limit for several steps together, from now on; raises ``USAGE`` for a malformed one."""
 
-    def __init__(self, timeout: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self._clock, self._started = seconds_of(timeout), clock, clock()
+    def __init__(self, timeout: float | None) -> None:
+        self.seconds, self._started = seconds_of(timeout), time.monotonic()
 
     def left(self) -> float | None:
         """Return the seconds for the next step, at least a tenth; None without a limit."""
         if self.seconds is None:
             return None
-        return max(self.seconds - (self._clock() - self._started), _SHORTEST)
+        return max(self.seconds - (time.monotonic() - self._started), _SHORTEST)
 
     @property
     def is_over(self) -> bool:
         """Whether no time is left."""
-        return self.seconds is not None and self._clock() - self._started >= self.seconds
+        return self.seconds is not None and time.monotonic() - self._started >= self.seconds
 
 
 def seconds_of(timeout: float | None) -> float | None:

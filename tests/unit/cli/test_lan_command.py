@@ -17,7 +17,7 @@ from skillwire.cli.lan_view import Screen, change_text, heard, live_picture, pic
 from skillwire.cli.output import Styled
 from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia, LanSnapshot
-from skillwire.trust.certificates import read_leaf
+from skillwire.trust.certificates import read_key
 from skillwire.trust.ecdsa import digest_of
 from skillwire.trust.words import words_of
 
@@ -395,9 +395,9 @@ def test_the_words_of_our_own_key_are_those_that_others_see(on, told):
     own = json.loads(told("trust", "--json").out)
     certificate = LanKeys().certificate()
     assert certificate is not None
-    leaf = read_leaf(certificate)
-    assert leaf is not None
-    assert (own["agent_id"], own["words"]) == (LanKeys().agent_id(), " ".join(words_of(leaf.key.digest)))
+    key = read_key(certificate)
+    assert key is not None
+    assert (own["agent_id"], own["words"]) == (LanKeys().agent_id(), " ".join(words_of(key.digest)))
     assert LanKeys().trusted() == {}
 
 

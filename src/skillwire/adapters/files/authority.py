@@ -345,14 +345,14 @@ class AuthorityFolder:
 
         The book decides, not the chain: others may hold the key of a revoked SkillCenter CA. Trust: hostile.
         """
-        leaf = certificates.read_leaf(certificate)
-        row = None if leaf is None else self.book().row(serial_of(certificate))
-        if leaf is None or row is None or row.key != leaf.key.digest.hex():
+        key = certificates.read_key(certificate)
+        row = None if key is None else self.book().row(serial_of(certificate))
+        if key is None or row is None or row.key != key.digest.hex():
             return None
         if row.authority or row.revoked is not None or row.ends <= now:
             return None
         names = frozenset(row.agents), frozenset(row.skills), frozenset(row.hosts)
-        return VerifiedCertificate(leaf.key, True, *names, row.ends)
+        return VerifiedCertificate(key, True, *names, row.ends)
 
     def is_orphan(self, certificate: bytes) -> bool:
         """Whether the SkillCenter CA that issued a certificate was revoked."""

@@ -115,15 +115,19 @@ def stamp_of(path: Path) -> tuple[int, int] | None:
 
 
 class LanKeys:
-    """The folder of an agent's key and certificate; in the state directory by default."""
+    """The folder of an agent's key and certificate; in the state directory by default.
 
-    def __init__(self, folder: Path | None = None) -> None:
+    An agent that only asks, and cannot write its folder, ``keeps`` nothing: what is not there is made for its process.
+    """
+
+    def __init__(self, folder: Path | None = None, *, keeps: bool = True) -> None:
         self.folder = state_directory() / "lan" if folder is None else folder
         self.key_file = self.folder / "agent.key"
         self.certificate_file = self.folder / "agent.pem"
         self.revocations_file = self.folder / "revocations.pem"
         self.trusted_file = self.folder / "trusted-keys.json"
         self._id_file = self.folder / "agent-id"
+        self._keeps = keeps
         self._trusted: dict[str, bytes] = {}
         self._next_look = 0.0  # at the trusted keys, by the steady clock
 
@@ -225,31 +229,22 @@ class LanKeys:
         """Remove the stored lists."""
         self._remove(self.revocations_file)
 
-    @staticmethod
-    def _remove(path: Path) -> None:
-        with storage_errors(path):
-            path.unlink(missing_ok=True)
+    def _remove(self, path: Path) -> None:
+        if self._keeps:
+            with storage_errors(path):
+                path.unlink(missing_ok=True)
 
     def _write(self, path: Path, content: bytes) -> None:
-        with storage_errors(self.folder):
-            make_folder(self.folder, mode=0o700)
-        write_atomically(path, content, mode=0o600, durable=True)
+        if self._keeps:
+            self._make_folder()
+            write_atomically(path, content, mode=0o600, durable=True)
 
     def _locked(self) -> AbstractContextManager[None]:
-        with storage_errors(self.folder):
-            make_folder(self.folder, mode=0o700)
+        if not self._keeps:
+            return nullcontext()
+        self._make_folder()
         return locked(self.folder / ".lock")
 
-
-class PassingKeys(LanKeys):
-    """The same for an agent that only asks, and cannot write its folder: what is not there is made for this process."""
-
-    @staticmethod
-    def _remove(path: Path) -> None:
-        pass
-
-    def _write(self, path: Path, content: bytes) -> None:
-        pass
-
-    def _locked(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def _make_folder(self) -> None:
+        with storage_errors(self.folder):
+            make_folder(self.folder, mode=0o700)

@@ -20,12 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import (
-    LanKeys,
-    PassingKeys,
-    read_certificates,
-    read_group_key,
-)
+from skillwire.adapters.files.keys import LanKeys, read_certificates, read_group_key
 from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
@@ -66,20 +61,18 @@ class LanTrust(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_trust(
-    settings: LanSettings, *, folder: Path | None = None, now: float | None = None, keeps: bool = True
-) -> LanTrust:
+def load_trust(settings: LanSettings, *, folder: Path | None = None, keeps: bool = True) -> LanTrust:
     """Return the agent's identity and trust; missing parts of the identity are made, and stored if ``keeps``.
 
     Raises StorageError (``LAN_KEYS``), ValidationError (``LAN_TRUST``), TrustError for an invalid list or refused URL.
     """
-    keys = LanKeys(folder) if keeps else PassingKeys(folder)
+    keys = LanKeys(folder, keeps=keeps)
     if settings.group_key_file:
         with _naming_setting(settings, "group_key_file"):
             group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
 
-    now = time.time() if now is None else now
+    now = time.time()
     local = local_authority(settings)
     for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
         with _naming_setting(settings, name):

@@ -23,6 +23,8 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Final, NamedTuple
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -390,13 +392,9 @@ class RenewalService:
             is_early = now < begins + (ends - begins) * _RENEWED_FROM
             if is_early and not self._folder.is_orphan(asked.certificate):
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it is good for long; ask when it ends soon"))
-            lately = [row for row in self._folder.book().rows if row.renews and row.issued > now - _HOUR]
-            if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
-                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was renewed often enough; try in an hour"))
-            issued = self._folder.issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))
+            return self._issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))
         except SkillwireError as error:
             return _refusal(error)
-        return RenewalResponse(200, _JSON, messages.write_issued(issued))
 
     def enroll(self, request: bytes, *, refusal: Callable[[RequestedNames], str]) -> RenewalResponse:
         """Answer a request for a first certificate, PEM; ``refusal`` says why the caller may not have its names."""
@@ -406,12 +404,18 @@ class RenewalService:
             names = asked.names.check()
             if reason := refusal(names):
                 return _problem(403, TrustError("CERTIFICATE_REFUSED", reason))
-            lately = [row for row in self._folder.book().rows if row.issued > now - _HOUR]
-            if sum((row.agents, row.skills, row.hosts) == names for row in lately) >= _RENEWALS:
-                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was issued often enough; try in an hour"))
-            issued = self._folder.issue(names, asked.key, now)
+            return self._issue(names, asked.key, now)
         except SkillwireError as error:
             return _refusal(error)
+
+    def _issue(
+        self, names: RequestedNames, key: EllipticCurvePublicKey, now: float, *, renews: str = ""
+    ) -> RenewalResponse:
+        lately = [row for row in self._folder.book().rows if row.issued > now - _HOUR and (row.renews or not renews)]
+        if sum((row.agents, row.skills, row.hosts) == names.check() for row in lately) >= _RENEWALS:
+            reason = f"it was {'renewed' if renews else 'issued'} often enough; try in an hour"
+            return _problem(429, TrustError("CERTIFICATE_REFUSED", reason))
+        issued = self._folder.issue(names, key, now, renews=renews)
         return RenewalResponse(200, _JSON, messages.write_issued(issued))
 
     def chain(self) -> RenewalResponse:

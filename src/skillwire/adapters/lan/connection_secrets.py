@@ -44,15 +44,6 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 
 
-def server_context(identity: EcdsaIdentity) -> ssl.SSLContext:
-    """Return the TLS context of a provider."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # a renewed certificate counts from the next connection on
-    load_identity(context, identity)
-    return context
-
-
 def client_context() -> ssl.SSLContext:
     """Return the TLS context of a client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -82,19 +73,12 @@ class SecretsClient:
     """Asks providers for keys, as one agent."""
 
     def __init__(
-        self,
-        agent_id: str,
-        identity: Identity,
-        authority: Authority,
-        *,
-        use_unverified: bool = False,
-        clock: Callable[[], float] = time.time,
+        self, agent_id: str, identity: Identity, authority: Authority, *, use_unverified: bool = False
     ) -> None:
         self._agent_id = agent_id
         self._identity = identity
         self._authority = authority
         self._use_unverified = use_unverified
-        self._clock = clock
 
     async def ask_provider(
         self, skill: LanSkill, scene: str, *, key: Key | None = None
@@ -150,7 +134,7 @@ class SecretsClient:
         )
         try:
             shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
+            found = self._authority.judge(skill.agent_id, shown or b"", time.time())
             if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
                 raise TrustError("DISC_004", f"the responder at {skill.host} is not {skill.agent_id}")
             # Whom we know as certified is certified here, too, whatever the user lets others do.
@@ -158,7 +142,7 @@ class SecretsClient:
                 raise TrustError("DISC_004", f"no authority that is trusted here certified {skill.agent_id}")
             if key is not None and found.key != key:
                 raise TrustError("DISC_004", f"the responder at {skill.host} has another key than {skill.agent_id}")
-            writer.write(messages.write_request(request.signed(identity, shown, self._clock())))
+            writer.write(messages.write_request(request.signed(identity, shown, time.time())))
             await writer.drain()
             return await reader.readline()
         finally:
@@ -212,7 +196,6 @@ class SecretsServer:
         give: Callable[[messages.SecretRequest, str], Awaitable[messages.ConnectionSecret | None]],
         *,
         use_unverified: bool = False,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.port = 0
         self.counters: Counter[str] = Counter()
@@ -220,7 +203,6 @@ class SecretsServer:
         self._authority = authority
         self._give = give
         self._use_unverified = use_unverified
-        self._clock = clock
         self._context: ssl.SSLContext | None = None
         self._shown = b""
         self._listener: socket.socket | None = None
@@ -230,7 +212,10 @@ class SecretsServer:
 
     async def start(self, host: str = "", port: int = 0) -> int:
         """Listen on a host or on all addresses; return the port. Raises: OSError: it is in use, or not ours."""
-        self._context = server_context(self._identity)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self._context.num_tickets = 0  # a renewed certificate counts from the next connection on
+        load_identity(self._context, self._identity)
         self._shown = self._identity.certificate
         listener = _listen(host, port)
         listener.setblocking(False)
@@ -337,7 +322,7 @@ class SecretsServer:
 
     def _refusal(self, asked: messages.SecretRequest) -> str:
         """Return why an agent gets no key; empty when it gets one."""
-        now = self._clock()
+        now = time.time()
         found = self._authority.judge(asked.agent_id, asked.certificate, now)
         if found is None:
             return "your certificate is not good here"

@@ -23,7 +23,7 @@ from skillwire.protocols.skill_discovery.credentials import read_issued
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.context import ResolveContext
-from skillwire.trust.certificates import RequestedNames, belongs, encode_request, read_leaf
+from skillwire.trust.certificates import RequestedNames, belongs, encode_request, read_key
 from skillwire.trust.ecdsa import new_key
 from skillwire.wire.exchange import HttpResponse
 
@@ -74,7 +74,7 @@ async def test_an_account_gets_a_certificate_for_what_is_its_own(site, authority
     certificate = read_issued(answer.body)
     verified = authority.judge(certificate, time.time())
     assert (verified.agents, verified.skills, verified.hosts) == tuple(map(frozenset, names))
-    assert read_leaf(certificate) is not None
+    assert read_key(certificate) is not None
     entry = (await site.store.audit(0, 100))[-1].change
     assert (entry.account, entry.action) == (by, "certificate.issue")
     assert entry.details == {kind: list(known) for kind, known in names._asdict().items() if known}

@@ -27,8 +27,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.folder.files import pack
-from skillwire.folder.load import refused_folder
-from skillwire.folder.publish import RefusedFolder, prepare
+from skillwire.folder.load import RefusedFolder, prepare, refused_folder
 from skillwire.model.digest import Digest
 from skillwire.model.package import VersionReference, read_reference
 from skillwire.model.skill import Finding

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.publishing import write_skill
 
-from skillwire.folder.publish import PreparedSkill, prepare
+from skillwire.folder.load import PreparedSkill, prepare
 from skillwire.model.catalog import pack_skill, seal, unpack_skill, unseal
 
 

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Scope
 
 from skillwire import limits
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, SkillwireError, UsageError, documentation_link
-from skillwire.folder.publish import PreparedSkill
+from skillwire.folder.load import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     Package,

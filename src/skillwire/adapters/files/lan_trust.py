@@ -61,7 +61,9 @@ class LanTrust(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_trust(settings: LanSettings, *, folder: Path | None = None, keeps: bool = True) -> LanTrust:
+def load_trust(
+    settings: LanSettings, *, folder: Path | None = None, now: float | None = None, keeps: bool = True
+) -> LanTrust:
     """Return the agent's identity and trust; missing parts of the identity are made, and stored if ``keeps``.
 
     Raises StorageError (``LAN_KEYS``), ValidationError (``LAN_TRUST``), TrustError for an invalid list or refused URL.
@@ -72,7 +74,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, keeps: bool
             group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
 
-    now = time.time()
+    now = time.time() if now is None else now
     local = local_authority(settings)
     for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
         with _naming_setting(settings, name):

@@ -508,19 +508,6 @@ class RunBlobs(Protocol):
         """Delete some of the blobs that have expired; return how many."""
 
 
-class Leases(Protocol):
-    """Which of several servers does the work of a name, such as deleting what has expired. Raises StorageError."""
-
-    async def lead(self, name: str, server: str, now: float, seconds: float) -> int | None:
-        """Let ``server`` lead until ``now + seconds``; return the number of its lease, or None while another one leads.
-
-        The number stays while a server prolongs its lease in time, and rises with each other lease of ``name``.
-        """
-
-    async def resign(self, name: str, server: str) -> None:
-        """End the lease of ``server``, if it has one, so that another server need not wait for its end."""
-
-
 class Clock(Protocol):
     """What time it is. Durations are waited for with a ``sleep`` beside it, so tests can let time pass."""
 

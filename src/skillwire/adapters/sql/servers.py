@@ -69,14 +69,19 @@ _LEAD: Final = (
 
 
 class SqlLeases(Store):
-    """Fills :class:`skillwire.ports.Leases`."""
+    """Which of several servers does the work of a name, such as deleting what has expired. Raises StorageError."""
 
     @writes
     async def lead(self, connection: Connection, name: str, server: str, now: float, seconds: float) -> int | None:
+        """Let ``server`` lead until ``now + seconds``; return the number of its lease, or None while another one leads.
+
+        The number stays while a server prolongs its lease in time, and rises with each other lease of ``name``.
+        """
         bounds = (now, now + 2 * seconds)
         number: int | None = await connection.value(_LEAD, (name, server, now + seconds, *bounds, *bounds))
         return number
 
     @writes
     async def resign(self, connection: Connection, name: str, server: str) -> None:
+        """End the lease of ``server``, if it has one, so that another server need not wait for its end."""
         await connection.run("UPDATE leaders SET ends = 0 WHERE name = ? AND server = ?", (name, server))

@@ -23,9 +23,9 @@ from skillwire.server import create_app
 from skillwire.server.app import make_components
 from skillwire.server.components import Components
 from skillwire.server.configuration import read_configuration
-from skillwire.server.mcp_backend import McpCaller, make_mcp_backend
 from skillwire.server.quotas import caller_of
 from skillwire.server.revision import AccessViews
+from skillwire.server.routes.mcp import McpCaller, make_mcp_backend
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
 #: Protocol: with the handshake of earlier versions, and without.

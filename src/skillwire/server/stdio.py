@@ -25,9 +25,9 @@ from skillwire.errors import SourceLocation, StorageError, ValidationError
 from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
 from skillwire.server.app import make_components
-from skillwire.server.mcp_backend import McpCaller, check_pins, log_left_out, make_mcp_backend, missing_pins
 from skillwire.server.quotas import caller_of
 from skillwire.server.request_bodies import Bodies, Body
+from skillwire.server.routes.mcp import McpCaller, check_pins, log_left_out, make_mcp_backend, missing_pins
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
 if TYPE_CHECKING:

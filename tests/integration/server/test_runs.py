@@ -18,7 +18,7 @@ from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.execution import ExecutionQuery, ExecutionSettings, ExecutionStatus, Outcome, RunSettings
 from skillwire.protocols.skills_rpc.messages import ReadBlob
 from skillwire.server.configuration import ServerConfiguration
-from skillwire.server.mcp_backend import McpBackend, McpCaller
+from skillwire.server.routes.mcp import McpBackend, McpCaller
 from skillwire.server.runs import result_of
 
 

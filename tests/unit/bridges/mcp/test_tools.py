@@ -11,7 +11,7 @@ from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
 
 from skillwire import limits
-from skillwire.server.mcp_backend import McpCaller
+from skillwire.server.routes.mcp import McpCaller
 
 OURS = ["find_skills", "describe_skill", "read_skill_file", "call_skill", "execution_status", "create_blob"]
 

@@ -21,8 +21,8 @@ from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.protocols.skills_rpc.messages import RunResult
-from skillwire.server.mcp_backend import McpCaller
 from skillwire.server.request_bodies import CROWDED
+from skillwire.server.routes.mcp import McpCaller
 
 PLAIN = {
     "Host": "skills.example.com",

@@ -174,8 +174,6 @@ async def log_publish_warnings(
         log.warning("secrets are not set, so that calls may fail", **named, fix=fix)
 
 
-#: Waits some seconds: ``asyncio.sleep``, or a clock of tests.
-Sleep = Callable[[float], Awaitable[object]]
 T = TypeVar("T")
 
 #: Seconds for which the ledger is known to have a skill version. The version stays as long as its last execution, a
@@ -261,10 +259,9 @@ class Subscription:
 class WriteBatcher:
     """Stores new executions in batches; ``accepted`` is called with each, even when its caller was cancelled."""
 
-    def __init__(self, ledger: ExecutionLedger, accepted: Callable[[NewExecution], object], sleep: Sleep) -> None:
+    def __init__(self, ledger: ExecutionLedger, accepted: Callable[[NewExecution], object]) -> None:
         self._ledger = ledger
         self._accepted = accepted
-        self._sleep = sleep
         self._waiting: list[tuple[NewExecution, asyncio.Future[Accepted], Context]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -296,7 +293,7 @@ class WriteBatcher:
                     else:
                         future.set_result(result)
                 if self._waiting:
-                    await self._sleep(_BATCH_PAUSE)
+                    await asyncio.sleep(_BATCH_PAUSE)
         finally:
             self._task = None
 
@@ -329,7 +326,6 @@ class ExecutionService:
         *,
         settings: ExecutionSettings,
         clock: Clock,
-        sleep: Sleep = asyncio.sleep,
         log_accepted: bool = True,
         background: BackgroundTasks | None = None,
     ) -> None:
@@ -339,7 +335,6 @@ class ExecutionService:
         self.changes = Notifier()
         self.dispatcher = Dispatcher()
         self.clock = clock
-        self.sleep = sleep
         self.places = ConcurrencyLimit(lambda: (limits.EXECUTION_FOLLOWERS, limits.EXECUTION_FOLLOWERS_CALLER))
         #: Executions whose worker was lost, as this process noticed.
         self.lease_expiries = 0
@@ -347,7 +342,7 @@ class ExecutionService:
         self._log_accepted = log_accepted
         self._versions_kept: dict[Digest, float] = {}
         self._quota = QueueQuota(ledger, settings.waiting, clock)
-        self._batcher = WriteBatcher(ledger, self._accepted, sleep)
+        self._batcher = WriteBatcher(ledger, self._accepted)
         self._log = structlog.get_logger("skillwire.executions")
 
     async def accept(

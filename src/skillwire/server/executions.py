@@ -152,7 +152,7 @@ class Executions:
 
         await look()
         if not self._tasks:  # another process may create it
-            looking = self.service.background.repeat("ledger", look, self.service.sleep, _LEDGER_LOOK, has_begun)
+            looking = self.service.background.repeat("ledger", look, asyncio.sleep, _LEDGER_LOOK, has_begun)
             self._awaiting = asyncio.create_task(looking)
 
     def start(self) -> None:

@@ -471,9 +471,12 @@ class WebhookSender:
             if free > 0:
                 for one in await service.ledger.due_callbacks(service.clock(), limit=free, queue=self._queue):
                     await self._begin(one)
-            seen = await self._changed(seen)
+            if len(self._under_way) < limits.WEBHOOK_CONCURRENCY:
+                seen = await service.changes.beyond(seen, _DUE_LOOK)
+            else:
+                await asyncio.wait(self._under_way, timeout=_DUE_LOOK, return_when=asyncio.FIRST_COMPLETED)
 
-        await service.background.repeat("webhooks", begin_due, service.sleep, _DUE_PAUSE, self._stopping.is_set)
+        await service.background.repeat("webhooks", begin_due, asyncio.sleep, _DUE_PAUSE, self._stopping.is_set)
 
     async def stop(self, seconds: float) -> None:
         """Begin no more deliveries; wait ``seconds`` for those under way, then leave them to be made again."""
@@ -484,13 +487,6 @@ class WebhookSender:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._driver.close()
-
-    async def _changed(self, seen: int) -> int:
-        """Return when an execution has changed, a place has become free, or after a while."""
-        if len(self._under_way) >= limits.WEBHOOK_CONCURRENCY:
-            await asyncio.wait(self._under_way, timeout=_DUE_LOOK, return_when=asyncio.FIRST_COMPLETED)
-            return seen
-        return await self._service.changes.beyond(seen, _DUE_LOOK)
 
     async def _begin(self, execution: Execution) -> None:
         """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""

@@ -33,9 +33,6 @@ class Hall:
     def clock(self):
         return self.office.clock.now
 
-    async def sleep(self, _):
-        await asyncio.sleep(0)
-
     async def beyond(self, since, seconds):
         await asyncio.sleep(min(seconds, 0.01))
         return since

@@ -53,7 +53,7 @@ from skillwire.web.environment import notice_page
 from skillwire.web.package_pages import LIFETIMES, ShownAccount, account_page, step_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.auth.oauth import SignedIn
@@ -272,11 +272,9 @@ class AccountPages(_Pages):
         *,
         base_url: str,
         has_lan: bool,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(authentication, sessions, base_url, has_lan=has_lan)
         self._parts = parts
-        self._clock = clock
 
     # --- tokens
 
@@ -308,7 +306,7 @@ class AccountPages(_Pages):
             await request.redirect("/account", notice="revoked")
 
     async def _show(self, request: ConsoleRequest, actor: Actor, **more: str) -> None:
-        tokens, now = self._authentication.tokens(), self._clock()
+        tokens, now = self._authentication.tokens(), time.time()
         found = await tokens.all(actor.account) if actor.account else ()
         good = [token for token in reversed(found) if token.is_good_at(now)][: limits.CONSOLE_TOKENS]
         roles = await self._parts.registry.store.roles(actor.account)

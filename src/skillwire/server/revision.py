@@ -228,7 +228,7 @@ def prepare(listing: Encodable) -> CachedResponse:
 
 
 def make_indexes(
-    skills: PackedSkills, site: Site, before: Sequence[IndexPart] = ()
+    skills: PackedSkills, site: Site, before: Sequence[IndexPart]
 ) -> tuple[dict[str, CachedResponse], Sequence[IndexPart]]:
     """Return the indexes of a whole site, encoded and compressed, and their parts where it has many skills."""
     if len(skills) >= _MANY:

@@ -462,17 +462,16 @@ _EVENTS: Final = {
 class PeerWarnings:
     """Logs each warning about other agents once an hour, and its end."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self._limit = ReportLimit(len(_EVENTS) + 1, _LOGGED)
-        self._clock = clock
         self._log = structlog.get_logger("skillwire.lan")
 
     def log(self, error: SkillwireError) -> None:
         """Log ``DISC_003`` or one of the ``LAN_`` codes, unless it or too many of its code were logged."""
-        if self._limit.allows(error.code, error.message, self._clock()):
+        if self._limit.allows(error.code, error.message, time.monotonic()):
             self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)
 
     def log_recovery(self, host: str, skill_id: str, refusal: str) -> None:
         """Log that a host registers a skill of ours after a refusal, once an hour for each refusal."""
-        if self._limit.allows("recovery", refusal, self._clock()):
+        if self._limit.allows("recovery", refusal, time.monotonic()):
             self._log.info("registered on the LAN again", skill=skill_id, by=host)

@@ -120,10 +120,9 @@ _REFUSALS: Final = {
 class CallPages:
     """Answers with the call part of a skill's page; ``sessions`` are the console's."""
 
-    def __init__(self, parts: Components, sessions: Sessions, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, parts: Components, sessions: Sessions) -> None:
         self._parts = parts
         self._sessions = sessions
-        self._clock = clock
         settings = parts.configuration
         self._has_mcp = settings.mcp.serve and bool(settings.runs.execute_skill) and find_spec("mcp") is not None
 
@@ -220,7 +219,7 @@ class CallPages:
         if execution.status is ExecutionStatus.COMPLETED:
             output = await self._parts.executions.service.ledger.output(execution)
         frame = frame._replace(person=frame.person or ANYONE)
-        run = ShownExecution(execution, output, execution.caller_id, self._clock())
+        run = ShownExecution(execution, output, execution.caller_id, time.time())
         html = await asyncio.to_thread(execution_page, run, frame, part=True)
         return shown._replace(run=Markup(html), live=f"executions/{execution.execution_id}/live")  # noqa: S704  # ours
 

@@ -195,11 +195,9 @@ class Pinned:
         if tool is None or digest != skill.artifact.digest:
             reads = skill.action is None
             schema = _NOTHING if reads else await input_schema_of(skill, caller)
-            text = (
-                f"Read the instructions of the skill {skill.name}: {skill.description}" if reads else skill.description
-            )
+            text = f"Read the instructions of the skill {skill.name}: " if reads else ""
             hints = ToolAnnotations(read_only_hint=reads, open_world_hint=not reads)
-            tool = Tool(name=skill.name, description=text, input_schema=schema, annotations=hints)
+            tool = Tool(name=skill.name, description=text + skill.description, input_schema=schema, annotations=hints)
             self._kept[skill.name] = skill.artifact.digest, tool
         return tool
 
@@ -264,9 +262,8 @@ async def read_skill_file(caller: McpSkills, wanted: ReadSkillFile) -> CallToolR
         return CallToolResult(content=parts)
     kind = mime_type(file.path)
     if kind in _IMAGES:
-        return CallToolResult(
-            content=[ImageContent(type="image", data=b64encode(content).decode("ascii"), mime_type=kind)]
-        )
+        data = b64encode(content).decode("ascii")
+        return CallToolResult(content=[ImageContent(type="image", data=data, mime_type=kind)])
     return CallToolResult(content=[EmbeddedResource(type="resource", resource=contents)])
 
 

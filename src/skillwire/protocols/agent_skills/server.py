@@ -397,9 +397,8 @@ class Site:
 
     def _versions(self, path: str, name: str) -> VersionList:
         skill = self._skills[name]
-        return VersionList(
-            skill.publisher, name, (version_entry(skill, artifacts_url(path, self._base_url)),), skill.version
-        )
+        entry = version_entry(skill, artifacts_url(path, self._base_url))
+        return VersionList(skill.publisher, name, (entry,), skill.version)
 
     def _artifact(self, digest: Digest, extension: str) -> BlobResponse | None:
         name = self.tables.by_digest.get(bytes.fromhex(digest.hex))

@@ -202,9 +202,8 @@ class OutageDetector:
         self._silent: tuple[set[Key], ...] = (set(), set(), set())
         self._suspected_until = [0.0, 0.0, 0.0]
         self.elsewhere = float("-inf")  # when another host was last heard
-        self.grace = (
-            settings.unhealthy_missed * settings.heartbeat_interval
-        )  # seconds in which each live skill is heard
+        #: Seconds in which each live skill is heard.
+        self.grace = settings.unhealthy_missed * settings.heartbeat_interval
         self.own_host = ""
         self.is_active = False
 

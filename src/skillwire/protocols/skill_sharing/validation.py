@@ -365,10 +365,8 @@ def inputs_schema(parameters: Iterable[ParameterDefinition]) -> dict[str, Any]:
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
     """Return a validator of ``schema`` that fetches nothing and matches patterns in linear time."""
-    options = engine().RegexOptions()
-    return cast(
-        "Draft202012Validator", engine().Draft202012Validator(dict(schema), offline=True, pattern_options=options)
-    )
+    options = {"offline": True, "pattern_options": engine().RegexOptions()}
+    return cast("Draft202012Validator", engine().Draft202012Validator(dict(schema), **options))
 
 
 def engine() -> ModuleType:

@@ -442,22 +442,15 @@ class Watch:
         )
 
 
-def suspected(figures):
-    watch = Watch(figures)
-    watch.run(1000)
-    return watch.first(ChangeKind.SUSPECTED)
+def seen(*what):
+    """Return what tells when a silent skill is first reported so."""
 
+    def first(figures):
+        watch = Watch(figures)
+        watch.run(1000)
+        return watch.first(*what)
 
-def unhealthy(figures):
-    watch = Watch(figures)
-    watch.run(1000)
-    return watch.first(ChangeKind.STATUS, UNHEALTHY)
-
-
-def evicted(figures):
-    watch = Watch(figures)
-    watch.run(1000)
-    return watch.first(ChangeKind.EVICTED)
+    return first
 
 
 def recovered(figures):
@@ -537,14 +530,14 @@ def beats(figures):
 
 @pytest.mark.spec("SDP-configuration-figures")
 @pytest.mark.parametrize(
-    ("seen", "figures", "by_default", "otherwise"),
+    ("read", "figures", "by_default", "otherwise"),
     [
-        (suspected, {"heartbeat_interval": 2.0}, 10.0, 4.0),
+        (seen(ChangeKind.SUSPECTED), {"heartbeat_interval": 2.0}, 10.0, 4.0),
         (beats, {"heartbeat_interval": 2.0}, (12, 14), (30, 34)),
-        (suspected, {"suspect_missed": 1}, 10.0, 5.0),
-        (unhealthy, {"unhealthy_missed": 4}, 15.0, 20.0),
+        (seen(ChangeKind.SUSPECTED), {"suspect_missed": 1}, 10.0, 5.0),
+        (seen(ChangeKind.STATUS, UNHEALTHY), {"unhealthy_missed": 4}, 15.0, 20.0),
         (asked, {"retry_count": 1}, 3, 1),
-        (evicted, {"timeout": 60.0}, 30.0, 60.0),
+        (seen(ChangeKind.EVICTED), {"timeout": 60.0}, 30.0, 60.0),
         (recovered, {"good_heartbeats": 5}, 2.0, 5.0),
         (held_down, {"flap_limit": 100.0}, (8, 40), 0.0),
         (held_down, {"hold_down": 100.0}, (8, 40), (80, 110)),
@@ -556,9 +549,9 @@ def beats(figures):
     ],
     ids=lambda value: getattr(value, "__name__", None) or "-".join(value) if isinstance(value, dict) else None,
 )
-def test_another_figure_makes_another_thing_happen(seen, figures, by_default, otherwise):
+def test_another_figure_makes_another_thing_happen(read, figures, by_default, otherwise):
     for settings, expected in ((DiscoverySettings(), by_default), (replace(DiscoverySettings(), **figures), otherwise)):
-        found = seen(settings)
+        found = read(settings)
         if isinstance(expected, tuple):
             assert expected[0] <= found <= expected[1]
         else:

@@ -164,13 +164,19 @@ class DhtNode:
         ]
         return self._start(operation, now)
 
-    def put(self, offer: DhtOffer, now: Moment, seconds: float) -> int:
+    def put(self, offer: DhtOffer, now: Moment, seconds: float, *, is_removed: bool = False) -> int:
         """Put a skill once; return the number of the operation. Raises: ValidationError (``DHT_RECORD``)."""
-        return self._put(offer, now, seconds, is_removed=False)
+        data = self._sign(offer, now, is_removed=is_removed)
+        operation = self._begin(now, seconds)
+        operation.enough = self._settings.replication_factor
+        self._counters["put"] += 1
+        keys = keys_to_write(offer.skill_id, offer.capabilities)
+        operation.walks = self._walks_to_store(keys, data, partial(self._progress, operation))
+        return self._start(operation, now)
 
     def remove(self, skill_id: str, capabilities: Sequence[str], now: Moment, seconds: float) -> int:
         """Put a tombstone; return the number of the operation. Raises: ValidationError (``DHT_RECORD``)."""
-        return self._put(_tombstone(skill_id, capabilities), now, seconds, is_removed=True)
+        return self.put(_tombstone(skill_id, capabilities), now, seconds, is_removed=True)
 
     def ping(self, peer: Peer, now: Moment, seconds: float) -> int:
         """Say HELLO to an address; return the number of the operation."""
@@ -263,15 +269,6 @@ class DhtNode:
             for operation in parked:
                 if operation.number in self._operations:
                     self._start(operation, now)
-
-    def _put(self, offer: DhtOffer, now: Moment, seconds: float, *, is_removed: bool) -> int:
-        data = self._sign(offer, now, is_removed=is_removed)
-        operation = self._begin(now, seconds)
-        operation.enough = self._settings.replication_factor
-        self._counters["put"] += 1
-        keys = keys_to_write(offer.skill_id, offer.capabilities)
-        operation.walks = self._walks_to_store(keys, data, partial(self._progress, operation))
-        return self._start(operation, now)
 
     def _sign(self, offer: DhtOffer, now: Moment, *, is_removed: bool = False) -> bytes:
         """Return a record with a timestamp newer than all before, but for those of a clock that was set back."""

@@ -245,9 +245,8 @@ def _read_body(data: bytes) -> _Body:
     if not is_version(body.version):
         raise DecodeError("DHT_RECORD", f"not a version: {body.version[:80]!r}")
     if not 0 < body.expires - body.timestamp <= most * 1000:
-        raise DecodeError(
-            "DHT_RECORD", f"the record of {body.skill_id} lasts longer than {in_seconds(most)}, or no time"
-        )
+        message = f"the record of {body.skill_id} lasts longer than {in_seconds(most)}, or no time"
+        raise DecodeError("DHT_RECORD", message)
     return msgspec.structs.replace(body, endpoint=endpoint)
 
 

@@ -145,15 +145,6 @@ def _encode(entries: Iterable[dict[str, Any]]) -> bytes:
     return written.getvalue()
 
 
-def place_urls(index: bytes, artifacts: str) -> bytes:
-    """Return an encoded index with ``artifacts`` in place of each :data:`UNPLACED` that begins a URL.
-
-    JSON escapes each quote within a text, so no description can contain the searched bytes.
-    """
-    unplaced, placed = ((b'"url":' + msgspec.json.encode(start))[:-1] for start in (UNPLACED, artifacts))
-    return index.replace(unplaced, placed)
-
-
 INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
 OLD_INDEX_PATH: Final = f"{WELL_KNOWN_OLD}/index.json"
 
@@ -215,7 +206,9 @@ def encode_indexes(listings: Iterable[IndexResponse]) -> Iterator[bytes]:
         key = tuple(listing.names), listing.old
         if key not in encoded:
             encoded[key] = replace(listing, artifacts=UNPLACED).encode()
-        yield place_urls(encoded[key], listing.artifacts)
+        # JSON escapes each quote within a text, so no description can contain the searched bytes.
+        unplaced, placed = ((b'"url":' + msgspec.json.encode(start))[:-1] for start in (UNPLACED, listing.artifacts))
+        yield encoded[key].replace(unplaced, placed)
 
 
 @dataclass(frozen=True, slots=True)

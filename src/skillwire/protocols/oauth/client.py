@@ -197,15 +197,6 @@ def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
     )
 
 
-def decode_resource(response: HttpResponse) -> ProtectedResource:
-    """Return the metadata of a protected resource; the caller checks its origin. Raises as :func:`decode_tokens`."""
-    answer = _object(response)
-    resource = _text(answer, "resource")
-    if resource is None:
-        raise DecodeError("LOGIN_ANSWER", "the metadata names no resource", place=SourceLocation(response.url))
-    return ProtectedResource(resource, _texts(answer, "authorization_servers"), _texts(answer, "scopes_supported"))
-
-
 def resource_metadata_url(response: HttpResponse) -> str | None:
     """Return the resource metadata URL in a 401. Spec: RFC 9728 §5.1."""
     found = _RESOURCE_METADATA.search(response.headers.get("www-authenticate", "")[:4096])
@@ -294,10 +285,13 @@ def fetch_resource(url: str) -> Flow[ProtectedResource | None]:
     response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
     if response.status != _OK:
         return None
-    resource = decode_resource(response)
-    if parse_url(resource.resource).origin != parse_url(url).origin:
+    answer = _object(response)
+    resource = _text(answer, "resource")
+    if resource is None:
+        raise DecodeError("LOGIN_ANSWER", "the metadata names no resource", place=SourceLocation(response.url))
+    if parse_url(resource).origin != parse_url(url).origin:
         raise TrustError("LOGIN_STATE", "the metadata there is of another resource", place=SourceLocation(url))
-    return resource
+    return ProtectedResource(resource, _texts(answer, "authorization_servers"), _texts(answer, "scopes_supported"))
 
 
 def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentity) -> Flow[Tokens]:

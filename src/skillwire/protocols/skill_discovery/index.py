@@ -155,7 +155,8 @@ class Index:
         """Return the first usable provider of a scene that has all these capabilities."""
         if not capabilities:
             return next(iter(self.providers(scene, 1)), None)
-        if not (able := self._able(scene, capabilities)):
+        able = self._scenes.any_of((scene,)) & self._usable & self._capabilities.all_of(capabilities)
+        if not able:
             return None
         digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
         return next(key for *_, key, number in self._orders[scene] if digits[~number] == "1")
@@ -172,10 +173,6 @@ class Index:
         key, health = listed.key, listed.health
         is_unknown = health.status is HealthStatus.UNKNOWN
         return not listed.is_verified, health.is_refused, is_unknown, self.since.get(key, 0), key, number
-
-    def _able(self, scene: str, capabilities: Collection[str]) -> int:
-        bits = self._scenes.any_of((scene,)) & self._usable
-        return bits & self._capabilities.all_of(capabilities) if bits and capabilities else bits
 
     def _put_in_order(self, key: Key, number: int, listed: ListedSkill) -> None:
         self._entries[key] = number, listed

@@ -77,12 +77,6 @@ def keys_to_write(skill_id: str, capabilities: Iterable[str]) -> tuple[bytes, ..
     return tuple(dict.fromkeys(keys))
 
 
-def is_key_of(key: bytes, skill_id: str, capabilities: Sequence[str]) -> bool:
-    """Return whether a record may be stored under a key: one that we write, or the figure's form."""
-    figures = (figure_key(skill_id, capability) for capability in capabilities)
-    return key in keys_to_write(skill_id, capabilities) or key in figures
-
-
 #: Seconds that a record, and a tombstone, may last at most, and that a publisher's clock may be ahead of ours.
 LIFETIME: Final = 600.0
 TOMBSTONE_LIFETIME: Final = 1200.0
@@ -152,8 +146,12 @@ class SignedRecord(_Body, frozen=True):
     stream: Stream
 
     def belongs_under(self, key: bytes) -> bool:
-        """Return whether it may be stored under a key. Its keys are not kept: those of 64 capabilities take 20 KiB."""
-        return is_key_of(key, self.skill_id, self.capabilities)
+        """Return whether it may be stored under a key: one that we write, or the figure's form.
+
+        Its keys are not kept: those of 64 capabilities take 20 KiB.
+        """
+        figures = (figure_key(self.skill_id, capability) for capability in self.capabilities)
+        return key in keys_to_write(self.skill_id, self.capabilities) or key in figures
 
     def is_valid(self, wall: float) -> bool:
         """Return whether it still counts at ``wall``, seconds since the epoch."""

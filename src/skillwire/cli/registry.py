@@ -388,11 +388,11 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     stores = open_stores(target)
     if not stores.is_shared:
         raise UsageError("USAGE", "no database is named", fix="Name it: --to postgresql://USER@HOST/DATABASE")
-    from skillwire.adapters.postgres.copy import Sources, copy_state  # noqa: PLC0415  # an extra
+    from skillwire.adapters.postgres.copy import copy_state  # noqa: PLC0415  # an extra
 
     state = state_directory()
     with output.progress.during("tables") as progress:
-        rows = run_async(copy_state(Sources.of(state), stores.postgres, progress.advance))
+        rows = run_async(copy_state(state, stores.postgres, progress.advance))
     _print_carried(output, "copied ", str(state), rows, plural(sum(rows.values()), "row"))
 
 

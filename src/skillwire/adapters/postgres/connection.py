@@ -272,7 +272,8 @@ class Pool:
         Raises StorageError (``DATABASE``) for every error of the database but that of a wrong statement.
         """
         try:
-            async with self._place():
+            await self._wait_for_place()
+            try:
                 connection = await self._take()
                 try:
                     yield connection
@@ -289,13 +290,14 @@ class Pool:
                         connection.terminate()
                     if not connection.is_closed():
                         self._idle.append(connection)
+            finally:
+                self._places.release()
         except FAILED as error:
             if is_defect(error):
                 raise
             raise self._hosts.error(error) from error
 
-    @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _wait_for_place(self) -> None:
         begin = time.monotonic()
         try:
             async with asyncio.timeout(limits.POSTGRES_CONNECT_SECONDS):
@@ -305,10 +307,6 @@ class Pool:
             raise self._hosts.error(message) from None
         finally:
             self._hosts.counters.waited += time.monotonic() - begin
-        try:
-            yield
-        finally:
-            self._places.release()
 
     async def _take(self) -> asyncpg.Connection:
         while self._idle:

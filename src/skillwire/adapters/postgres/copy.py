@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -38,20 +38,6 @@ _ALONE: Final = f"SELECT pg_try_advisory_lock({IN_USE})"
 _CREATE: Final = f"CREATE TABLE IF NOT EXISTS {UNFINISHED_COPY} ()"
 
 
-class Sources(NamedTuple):
-    """The files of a state directory."""
-
-    database: Database
-    artifacts: FileBlobs
-    outputs: FileBlobs
-    run_blobs: FileBlobs
-
-    @classmethod
-    def of(cls, state: Path) -> Self:
-        """Return those of a state directory."""
-        return cls(Database(state / DATABASE), *(FileBlobs(state / name) for name in (ARTIFACTS, OUTPUTS, RUN_BLOBS)))
-
-
 class _Table(NamedTuple):
     """A table, its columns, and how many of them, the first ones, are its key."""
 
@@ -68,42 +54,40 @@ class _Table(NamedTuple):
 
 
 async def copy_state(
-    sources: Sources, target: PostgresDatabase, advance: Callable[[], object] = lambda: None
+    state: Path, target: PostgresDatabase, advance: Callable[[], object] = lambda: None
 ) -> Mapping[str, int]:
-    """Copy everything, or what an earlier copy left to do; return table → rows. ``advance`` is called now and then.
+    """Copy a state directory, or what an earlier copy left to do; return table → rows.
+
+    ``advance`` is called now and then.
 
     Raises ConflictError (``DATABASE_IN_USE``, ``REGISTRY_NOT_EMPTY``), StorageError (``DATABASE``).
     """
     await target.migrate()
-    with sources.database.alone() as source:
+    artifacts, outputs, run_blobs = (FileBlobs(state / name) for name in (ARTIFACTS, OUTPUTS, RUN_BLOBS))
+    with Database(state / DATABASE).alone() as source:
         async with target.maintenance() as connection:
             if not await connection.fetchval(_ALONE):
                 raise database_in_use(target.hosts.place)
-            tables = [await _describe(source, connection, name) for name in _names(source)]
+            names = [name for (name,) in source.execute(_TABLES) if name not in _OMITTED]
+            names.sort(key=lambda name: name not in _FIRST)
+            tables = [await _describe(source, connection, name) for name in names]
             if not await connection.fetchval(f"SELECT to_regclass('{UNFINISHED_COPY}') IS NOT NULL"):
                 for table in tables:
                     if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table.name})"):  # noqa: S608  # a constant
                         message = f"there are {table.name} in the database already"
                         raise ConflictError("REGISTRY_NOT_EMPTY", message, fix="Name an empty database.")
                 await connection.execute(_CREATE)
-            rows = {table.name: await _copy_table(sources, source, connection, table, advance) for table in tables}
-            outputs = (
-                "SELECT DISTINCT output_blob FROM executions WHERE output_blob IS NOT NULL AND output_forgotten = 0"
-            )
+            rows = {table.name: await _copy_table(artifacts, source, connection, table, advance) for table in tables}
+            kept = "SELECT DISTINCT output_blob FROM executions WHERE output_blob IS NOT NULL AND output_forgotten = 0"
             for query, blobs, name in (
-                (outputs, sources.outputs, "output_pieces"),
-                ("SELECT DISTINCT digest FROM run_blobs", sources.run_blobs, "run_blob_pieces"),
+                (kept, outputs, "output_pieces"),
+                ("SELECT DISTINCT digest FROM run_blobs", run_blobs, "run_blob_pieces"),
             ):
                 rows[name] = await _copy_blobs(source.execute(query), blobs, connection, name, advance)
             for name in _NUMBERED:
                 await PostgresConnection(connection, target.hosts).continue_numbers(name)
             await connection.execute(f"DROP TABLE {UNFINISHED_COPY}")
     return rows
-
-
-def _names(source: Connection) -> list[str]:
-    names = [name for (name,) in source.execute(_TABLES) if name not in _OMITTED]
-    return sorted(names, key=lambda name: name not in _FIRST)
 
 
 async def _describe(source: Connection, connection: asyncpg.Connection, name: str) -> _Table:
@@ -119,11 +103,15 @@ async def _describe(source: Connection, connection: asyncpg.Connection, name: st
 
 
 async def _copy_table(
-    sources: Sources, source: Connection, connection: asyncpg.Connection, table: _Table, advance: Callable[[], object]
+    artifacts: FileBlobs,
+    source: Connection,
+    connection: asyncpg.Connection,
+    table: _Table,
+    advance: Callable[[], object],
 ) -> int:
     done = await connection.fetchval(f"SELECT count(*) FROM {table.name}")  # noqa: S608  # a constant
     hashed, number = hashlib.sha256(), 0
-    for batch in _batches(_rows(sources, source, table)):
+    for batch in _batches(_rows(artifacts, source, table)):
         for row in batch:
             _hash(hashed, row)
         new = batch[max(0, done - number) :]
@@ -142,7 +130,7 @@ async def _copy_table(
     return number
 
 
-def _rows(sources: Sources, source: Connection, table: _Table) -> Iterator[tuple[Any, ...]]:
+def _rows(artifacts: FileBlobs, source: Connection, table: _Table) -> Iterator[tuple[Any, ...]]:
     flags = [table.columns.index(name) for name in table.flags]
     for found in source.execute(table.query):
         row = list(found)
@@ -151,7 +139,7 @@ def _rows(sources: Sources, source: Connection, table: _Table) -> Iterator[tuple
         if table.name == "artifacts":
             digest = Digest(f"sha256:{row[table.columns.index('digest')].hex()}")
             index = table.columns.index("content")
-            row[index] = sources.artifacts.read(digest) if row[index] is None else row[index]
+            row[index] = artifacts.read(digest) if row[index] is None else row[index]
             if row[index] is None or Digest.of(row[index]) != digest:
                 raise StorageError("DATABASE", f"the artifact {digest} is lost or damaged")
         yield tuple(row)

@@ -311,7 +311,10 @@ class SqlPackages(Store):
     @writes
     async def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
         await _update(connection, name, change, access=access.value)
-        await _own_name(connection, name)
+        # One that is not private gets its name without the namespace, unless another one was given it before.
+        condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
+        other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
+        await connection.run(f"UPDATE packages SET owns_name = TRUE WHERE {condition} AND NOT EXISTS ({other})", name)
 
     @writes
     async def redirect_package(
@@ -339,7 +342,9 @@ class SqlPackages(Store):
         if found is not None:
             statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
             await connection.run(statement, (*state_row(state), found[0], version))
-            await _set_latest(connection, found[0])
+            versions = await connection.rows("SELECT version, status FROM versions WHERE package = ?", found[:1])
+            latest = latest_version((version, Status(status)) for version, status in versions)
+            await _set(connection, name, latest=latest)
             await record_change(connection, change)
 
     @writes
@@ -545,19 +550,6 @@ async def _set(connection: Connection, name: PackageName, **values: str | int) -
     columns = ", ".join(f"{column} = ?" for column in values)
     statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
     await connection.run(statement, (*values.values(), *name))
-
-
-async def _own_name(connection: Connection, name: PackageName) -> None:
-    """Give a package that is not private its name without the namespace, unless another one was given it before."""
-    condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
-    other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
-    await connection.run(f"UPDATE packages SET owns_name = TRUE WHERE {condition} AND NOT EXISTS ({other})", name)
-
-
-async def _set_latest(connection: Connection, number: int | None) -> None:
-    versions = await connection.rows("SELECT version, status FROM versions WHERE package = ?", (number,))
-    latest = latest_version((version, Status(status)) for version, status in versions)
-    await connection.run(f"UPDATE packages SET latest = ?, changed = {_NEXT_CHANGE} WHERE number = ?", (latest, number))
 
 
 async def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:

@@ -11,9 +11,10 @@ from tests.support.opened import BlockingLedger, run_blocking
 from tests.unit.adapters.sqlite.test_registry_export import export, registry, tree  # noqa: F401  # a fixture
 
 from skillwire import limits
-from skillwire.adapters.postgres.copy import Sources, copy_state
+from skillwire.adapters.postgres.copy import copy_state
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.registry_export import export_registry
+from skillwire.adapters.sqlite.database import DATABASE, Database
 from skillwire.adapters.stores import Stores, open_stores
 from skillwire.errors import ConflictError, SourceLocation, StorageError
 from skillwire.model.execution import Claim, Moment, Quota
@@ -47,7 +48,7 @@ async def state(registry, tmp_path):  # noqa: F811  # the fixture
 
 
 async def test_everything_is_copied_and_can_be_used(state, database, tmp_path, postgres_url):
-    rows = await copy_state(Sources.of(state), database)
+    rows = await copy_state(state, database)
     assert (rows["versions"], rows["executions"], rows["output_pieces"]) == (5, 1, 1)
     await export_registry(database, None, tmp_path / "two")
     assert tree(tmp_path / "two") == tree(tmp_path / "one")
@@ -57,7 +58,7 @@ async def test_everything_is_copied_and_can_be_used(state, database, tmp_path, p
     assert await stores.ledger.output(found) == b"x" * (limits.EXECUTION_ROW_OUTPUT_BYTES + 2**20)
     await stores.database.close()
     with pytest.raises(ConflictError) as refused:
-        await copy_state(Sources.of(state), database)
+        await copy_state(state, database)
     assert refused.value.code == "REGISTRY_NOT_EMPTY"
 
 
@@ -70,7 +71,7 @@ async def test_a_copy_that_was_killed_continues(state, database, tmp_path):
                 raise KilledError
 
         try:
-            rows = await copy_state(Sources.of(state), database, advance)
+            rows = await copy_state(state, database, advance)
             break
         except KilledError:
             continue
@@ -87,12 +88,11 @@ async def test_a_source_that_changed_after_the_copy_began_is_refused(state, data
             raise KilledError
 
     with pytest.raises(KilledError):
-        await copy_state(Sources.of(state), database, advance)
-    sources = Sources.of(state)
-    with sources.database.writing() as connection:
+        await copy_state(state, database, advance)
+    with Database(state / DATABASE).writing() as connection:
         connection.execute("UPDATE accounts SET created = 7 WHERE name = 'ann'")
     with pytest.raises(StorageError, match="the accounts there are not"):
-        await copy_state(sources, database)
+        await copy_state(state, database)
     async with database.maintenance() as connection:
         await connection.execute("DROP TABLE unfinished_copy")
 
@@ -101,7 +101,7 @@ async def test_a_damaged_artifact_is_named(state, database):
     for path in (state / "artifacts").glob("??/*"):
         path.write_bytes(b"other")
     with pytest.raises(StorageError, match="lost or damaged"):
-        await copy_state(Sources.of(state), database)
+        await copy_state(state, database)
     async with database.maintenance() as connection:
         await connection.execute("DROP TABLE unfinished_copy")
 
@@ -110,7 +110,7 @@ async def test_a_copy_is_refused_while_the_source_is_open(state, database):
     with closing(sqlite3.connect(state / "skillwire.db")) as other:
         other.execute("SELECT * FROM accounts").fetchall()
         await refused(state, database, str(state / "skillwire.db"))
-    assert (await copy_state(Sources.of(state), database))["versions"] == 5
+    assert (await copy_state(state, database))["versions"] == 5
 
 
 async def test_a_copy_is_refused_while_a_server_uses_the_target(state, database, postgres_url):
@@ -119,12 +119,12 @@ async def test_a_copy_is_refused_while_a_server_uses_the_target(state, database,
     await seen.wait()
     await refused(state, database, server.hosts.place)
     await server.close()
-    assert (await copy_state(Sources.of(state), database))["versions"] == 5
+    assert (await copy_state(state, database))["versions"] == 5
 
 
 async def refused(state, database, place):
     with pytest.raises(ConflictError) as found:
-        await copy_state(Sources.of(state), database)
+        await copy_state(state, database)
     assert (found.value.code, found.value.diagnostics().place) == ("DATABASE_IN_USE", SourceLocation(place))
 
 
@@ -133,10 +133,10 @@ async def test_no_server_uses_a_copy_that_is_not_complete(state, database, postg
         raise KilledError
 
     with pytest.raises(KilledError):
-        await copy_state(Sources.of(state), database, advance)
+        await copy_state(state, database, advance)
     server = PostgresDatabase(postgres_url)
     with pytest.raises(StorageError, match="not complete"):
         await server.read(lambda connection: connection.value("SELECT 1"))
     await server.close()
-    await copy_state(Sources.of(state), database)
+    await copy_state(state, database)
     assert await database.exists()

@@ -37,9 +37,6 @@ from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, bl
 #: Bytes of one row.
 PIECE_BYTES: Final = 1024 * 1024
 
-#: Whether a row needs the bytes of a digest.
-IsNeeded = Callable[[Connection, Digest], Awaitable[bool]]
-
 
 class Outputs(Protocol):
     """The outputs of executions that are too large for a row of the ledger."""
@@ -53,11 +50,16 @@ class Outputs(Protocol):
     async def path(self, digest: Digest) -> Path | None:
         """Return a local file with an output, where there is one."""
 
-    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> object:
-        """Remove an output that no row needs any more."""
+    async def remove(self, connection: Connection, digest: Digest) -> object:
+        """Remove an output that no execution needs any more."""
 
-    async def remove_orphans(self, database: Database, is_needed: IsNeeded) -> int:
+    async def remove_orphans(self, database: Database) -> int:
         """Remove what a crash left; return how many."""
+
+
+async def _is_output(connection: Connection, blob: Digest) -> bool:
+    query = "SELECT 1 FROM executions WHERE output_blob = ? AND output_forgotten = 0 LIMIT 1"
+    return await connection.row(query, (str(blob),)) is not None
 
 
 class FileOutputs:
@@ -75,16 +77,16 @@ class FileOutputs:
     async def path(self, digest: Digest) -> Path | None:
         return await asyncio.to_thread(self._blobs.path, digest)
 
-    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> None:
-        if not await is_needed(connection, digest):
+    async def remove(self, connection: Connection, digest: Digest) -> None:
+        if not await _is_output(connection, digest):
             self._blobs.remove(digest)
 
-    async def remove_orphans(self, database: Database, is_needed: IsNeeded) -> int:
+    async def remove_orphans(self, database: Database) -> int:
         async def find(connection: Connection) -> list[Path]:
-            return [file for file, digest in self._blobs.files() if not await is_needed(connection, digest)]
+            return [file for file, digest in self._blobs.files() if not await _is_output(connection, digest)]
 
         async def remove(file: Path, connection: Connection) -> bool:  # outputs are written in a transaction, too
-            if await is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
+            if await _is_output(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
                 return False
             file.unlink(missing_ok=True)  # noqa: ASYNC240  # in the thread that writes
             return True
@@ -115,7 +117,9 @@ class Pieces:
         query = f"SELECT content FROM {self._table} WHERE digest = ? ORDER BY number"  # noqa: S608  # a constant
         return [row[0] for row in await connection.rows(query, (str(digest),))]
 
-    async def remove(self, connection: Connection, digest: Digest, is_needed: IsNeeded) -> bool:
+    async def remove(
+        self, connection: Connection, digest: Digest, is_needed: Callable[[Connection, Digest], Awaitable[bool]]
+    ) -> bool:
         """Remove bytes that no row needs any more; return whether that is so."""
         of_digest = f"FROM {self._table} WHERE digest = ?"
         await connection.row(f"SELECT number {of_digest} AND number = 0{connection.locked}", (str(digest),))
@@ -131,7 +135,6 @@ class RowOutputs:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pieces = Pieces("output_pieces")
-        self.remove = self._pieces.remove
 
     async def put(self, connection: Connection, content: bytes) -> Digest:
         digest = Digest.of(content)
@@ -144,7 +147,10 @@ class RowOutputs:
     async def path(self, digest: Digest) -> Path | None:  # noqa: ARG002  # there is no file
         return None
 
-    async def remove_orphans(self, database: Database, is_needed: IsNeeded) -> int:  # noqa: ARG002  # a crash undoes them
+    async def remove(self, connection: Connection, digest: Digest) -> None:
+        await self._pieces.remove(connection, digest, _is_output)
+
+    async def remove_orphans(self, database: Database) -> int:  # noqa: ARG002  # a crash undoes them
         return 0
 
 

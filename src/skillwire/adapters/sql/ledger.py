@@ -395,7 +395,7 @@ class SqlLedger(Store):
         return number + await forget_rows(connection, now.wall - rows, self._outputs)
 
     async def remove_orphaned_outputs(self) -> int:
-        return await self._outputs.remove_orphans(self._database, is_needed)
+        return await self._outputs.remove_orphans(self._database)
 
     async def shrink(self) -> int:
         return await self._database.shrink()
@@ -430,7 +430,8 @@ async def forget_outputs(connection: Connection, before: float, outputs: Outputs
     found = await connection.rows(query, (before, DELETED_PER_BATCH))
     forget = "UPDATE executions SET output = NULL, log = NULL, blobs = NULL, output_forgotten = 1 WHERE number = ?"
     await connection.run_many(forget, [(number,) for number, _ in found])
-    await _remove_blobs(connection, {blob for _, blob in found if blob}, outputs)
+    for blob in {blob for _, blob in found if blob}:
+        await outputs.remove(connection, Digest(blob))
     return len(found)
 
 
@@ -450,16 +451,6 @@ async def forget_rows(connection: Connection, before: float, outputs: Outputs) -
     )
     digests = {*mounted, *((digest,) for _, digest, _ in found)}
     await connection.run_many(f"DELETE FROM skill_versions WHERE digest = ?1 AND {is_unused}", digests)  # noqa: S608  # a constant
-    await _remove_blobs(connection, {blob for _, _, blob in found if blob}, outputs)
+    for blob in {blob for _, _, blob in found if blob}:
+        await outputs.remove(connection, Digest(blob))
     return len(found)
-
-
-async def _remove_blobs(connection: Connection, blobs: set[str], outputs: Outputs) -> None:
-    for blob in map(Digest, blobs):
-        await outputs.remove(connection, blob, is_needed)
-
-
-async def is_needed(connection: Connection, blob: Digest) -> bool:
-    """Whether an execution has its output in this blob."""
-    query = "SELECT 1 FROM executions WHERE output_blob = ? AND output_forgotten = 0 LIMIT 1"
-    return await connection.row(query, (str(blob),)) is not None

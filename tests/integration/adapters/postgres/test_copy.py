@@ -89,8 +89,10 @@ async def test_a_source_that_changed_after_the_copy_began_is_refused(state, data
 
     with pytest.raises(KilledError):
         await copy_state(state, database, advance)
-    with Database(state / DATABASE).writing() as connection:
+    source = Database(state / DATABASE)
+    with source.writing() as connection:
         connection.execute("UPDATE accounts SET created = 7 WHERE name = 'ann'")
+    source.close()
     with pytest.raises(StorageError, match="the accounts there are not"):
         await copy_state(state, database)
     async with database.maintenance() as connection:

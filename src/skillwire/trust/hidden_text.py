@@ -112,6 +112,8 @@ _ALWAYS: Final = "".join(
 _RUN: Final = rf"(?:[{_ALWAYS}]|\r(?!\n))+"
 # Within the first plane the engine tests a set by one look-up; above it, it would try range after range.
 _SUSPECT: Final = rf"[{_ALWAYS}\r\u061c\u180b-\u180f\u200b-\u200f\u2800\ufe00-\ufe0f]|[\U00010000-\U0010ffff]"
+#: Bytes that are no part of a hidden character; without them most texts are a tenth as long.
+_PLAIN: Final = b"\t\n" + bytes(range(ord(" "), 0x7F))
 _FIRSTS: Final = [first for first, _, _ in RANGES]
 _TAGS: Final = 0xE0000
 _MARKS: Final = "\u061c\u200e\u200f"
@@ -127,7 +129,10 @@ class Hidden(NamedTuple):
 
 def find_hidden(text: str) -> list[Hidden]:
     """Return the runs of hidden characters in ``text``. Trust: hostile; linear time, under a second for 1 MiB."""
-    if text.isascii() and text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
+    if text.isascii() and text.isprintable():
+        return []
+    others = text.encode("utf-8", "surrogatepass").replace(b"\r\n", b"").translate(None, _PLAIN)
+    if not others or not _compiled(_SUSPECT).search(others.decode("utf-8", "surrogatepass")):
         return []
     runs: list[Hidden] = []
     done = 0

@@ -148,6 +148,28 @@ def test_undeclared_network(found, path, text, place):
     assert found(**{path: text, "skill.toml": '[permissions]\nnetwork = ["https://example.com"]\n'}) == []
 
 
+MODULES = (
+    *("urllib.request", "urllib3", "requests", "httpx", "aiohttp", "http.client", "socket", "ftplib", "smtplib"),
+    *("imaplib", "telnetlib", "websocket", "websockets", "paramiko", "boto3", "grpc"),
+)
+PROGRAMS = ("curl", "wget", "nc", "ncat", "ssh", "scp", "sftp", "rsync", "ftp", "telnet")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        *(("a.py", f"import {module}\n") for module in MODULES),
+        *(("a.py", f"run({quote}{program} x{quote})\n") for program in PROGRAMS for quote in "\"'"),
+        *(("a.py", f"run(f'/usr/bin/{program} x')\n") for program in PROGRAMS),
+        *(("a.py", f"x = ['{program}', '-v']\n") for program in PROGRAMS),
+        *(("a.sh", f"{program}{space}host\n") for program in PROGRAMS for space in " \t"),
+    ],
+)
+def test_each_way_to_the_network(found, path, text):
+    (told,) = found(**{path: text})
+    assert told.startswith(f"warning NETWORK_UNDECLARED {path}:1:")
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

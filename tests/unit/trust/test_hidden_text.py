@@ -1,5 +1,8 @@
 """What counts as hidden, what real writing needs, and what is shown instead."""
 
+import random
+from pathlib import Path
+
 import pytest
 
 from skillwire.trust.hidden_text import RANGES, find_hidden, neutralise, reveal
@@ -91,3 +94,25 @@ def test_the_table_is_in_order_and_does_not_overlap():
 
 def test_reveal_spells_tags():
     assert reveal("".join(chr(0xE0000 + ord(letter)) for letter in "ignore ~ all") + "\U000e007f") == "ignore ~ all"
+
+
+def _corpus():
+    for path in sorted((Path(__file__).parents[2] / "corpus").rglob("*")):
+        if path.is_file() and path.stat().st_size < 1_000_000:
+            yield path.read_bytes().decode("utf-8", "replace")
+
+
+def _random_texts():
+    numbers = random.Random(1)  # noqa: S311  # repeatable
+    characters = "ab \t\r\n\x0b\x0c\x00\x7f\x85\u00a0\u200b\u200d\u200e\ufe0f\u2800é漢\U0001f600\U000e0061\ud800\udc00"
+    for _ in range(5_000):
+        yield "".join(numbers.choices(characters, k=numbers.randrange(12)))
+
+
+def test_a_text_has_the_same_hidden_characters_behind_another_one():
+    number = 0
+    for text in (*REAL.values(), *_corpus(), *_random_texts()):
+        behind = find_hidden(f"\u202ex{text}")
+        assert behind == [(0, 1, behind[0].name), *((one.start + 2, *one[1:]) for one in find_hidden(text))]
+        number += len(behind) > 1
+    assert number > 1_000

@@ -1,6 +1,7 @@
-"""Where the options of ``serve`` and ``worker`` come from: the command line, the environment, the file, the default."""
+"""Where the options of ``serve`` and ``worker`` come from, and the line that ``serve`` prints when it is ready."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.command import run_command
@@ -8,6 +9,7 @@ from tests.support.command import run_command
 from skillwire.cli import serve
 from skillwire.cli.main import cli
 from skillwire.cli.output import Output
+from skillwire.cli.serve import EventStream, _announce
 from skillwire.errors import UsageError
 from skillwire.server import app
 
@@ -97,3 +99,19 @@ def test_a_misspelt_variable_is_reported_with_the_likely_one(capsys):
     assert "SKILLWIRE_SERVE_PROT" in shown
     assert "Did you mean SKILLWIRE_SERVE_PORT?" in shown
     assert shown.count("no variable") == 1
+
+
+@pytest.mark.parametrize(("is_registry", "form"), [(True, "ann/notes"), (False, "notes")])
+def test_the_skill_is_named_in_a_form_that_opens_it(is_registry, form):
+    skill = SimpleNamespace(name="notes", publisher="ann", action=None)
+    site, everything = SimpleNamespace(names=[]), SimpleNamespace(skills={"notes": skill})
+    revision: Any = SimpleNamespace(site=site, everything=everything, broken=[], skills=0)
+    lines: list[str] = []
+    output: Any = SimpleNamespace(
+        line=lambda *parts: lines.append("".join(str(getattr(one, "text", one)) for one in parts))
+    )
+    events = EventStream(shown=False)
+    _announce(
+        output, events, "http://a", None, revision, registry=is_registry, announced=(), no_workers=False, exposure=None
+    )
+    assert lines[0].endswith(f"skillwire token create NAME --skill {form}")

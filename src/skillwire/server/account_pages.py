@@ -25,7 +25,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
-from skillwire.model.access import ANONYMOUS, OPERATOR, TASKS, Token
+from skillwire.model.access import ANONYMOUS, Token
 from skillwire.registry.accounts import (
     NAMESPACE_SCOPE,
     Accounts,
@@ -42,6 +42,7 @@ from skillwire.server.console_request import (
     Pairs,
     RefusedError,
     console_routes,
+    first_page,
     following_path,
     read_console_request,
 )
@@ -182,7 +183,7 @@ class SignInPages(_Pages):
             return
         person = found.person
         if token is not None:
-            following, cookie = carried["next"] or self._first_page(token), self._begin_session(request, token)
+            following, cookie = carried["next"] or first_page(token), self._begin_session(request, token)
         elif provider.makes_accounts and self._accounts is not None:
             fields = {"name": found.proposed, "next": carried["next"] or "/account", "scopes": " ".join(scopes)}
             cookie = self._sessions.set_cookie(
@@ -229,12 +230,6 @@ class SignInPages(_Pages):
         if not (scopes or skills or (provider is not None and provider.makes_accounts)):
             return None
         return await open_session(self._authentication.tokens(), found.person, found.proposed, skills, scopes)
-
-    @staticmethod
-    def _first_page(token: Token) -> str:
-        if token.account:
-            return "/account"
-        return "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
 
     async def _show_failure(
         self,

@@ -29,7 +29,6 @@ from starlette.types import Receive, Send
 from skillwire import limits
 from skillwire.errors import UsageError, ValidationError
 from skillwire.executions.tasks import form_of, read_form, read_task
-from skillwire.model.access import OPERATOR, TASKS
 from skillwire.model.execution import (
     FINAL,
     Claim,
@@ -47,6 +46,7 @@ from skillwire.server.console_request import (
     Pairs,
     RefusedError,
     Sessions,
+    first_page,
     following_path,
     read_console_request,
 )
@@ -297,9 +297,7 @@ class ConsolePages:
             return
         structlog.get_logger("skillwire").info("signed in to the console", token=token.token_id)
         cookie = await asyncio.to_thread(self.sessions.set_cookie, request.scope, self.sessions.begin(token))
-        first = "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
-        first = "/account" if token.account else first
-        await request.redirect(following or first, cookie)
+        await request.redirect(following or first_page(token), cookie)
 
     async def log_out(self, request: ConsoleRequest, _: str) -> None:
         """End the session after a POST of our own form."""

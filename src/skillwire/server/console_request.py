@@ -388,3 +388,10 @@ _FOLLOWING: Final = re.compile(
 def following_path(text: str) -> str:
     """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
     return text if _FOLLOWING.fullmatch(text) else ""
+
+
+def first_page(token: Token) -> str:
+    """Return the page to show after signing in with ``token``, where no other was asked for."""
+    if token.account:
+        return "/account"
+    return "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"

@@ -68,12 +68,6 @@ if TYPE_CHECKING:
 _LARGE: Final = 64 * 1024
 
 
-def is_cancelled(error: BaseException) -> bool:
-    """Whether ``error`` means that this task was cancelled, rather than that an executor raised the exception."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
-
-
 async def validate_output(value: Any, callable_skill: CallableSkill | None) -> tuple[bytes, Failure | None]:
     """Return the output as JSON, and what is wrong with it."""
     try:
@@ -332,7 +326,8 @@ class Worker:
             try:
                 outcome, callable_skill = await self._attempt(execution)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # the caller learns that it failed, the log why
-                if is_cancelled(error):
+                task = asyncio.current_task()  # an executor may raise the exception, too
+                if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0):
                     await self._interrupted(claim, execution)
                     return
                 self._log.error("an executor failed", attempt=claim.attempt, exc_info=error)

@@ -87,8 +87,8 @@ _PATTERNS: Final = (
         "CREDENTIAL_FILE",
         "this file holds credentials of its user",
         (
-            (".ssh", ".aws", ".netrc", ".git-credentials", ".gnupg", ".kube", ".config", "/etc/shadow", *_KEYS),
             ("~", "home", "/root", "%userprofile%", "/etc/shadow", *_KEYS),
+            (".ssh", ".aws", ".netrc", ".git-credentials", ".gnupg", ".kube", ".config", "/etc/shadow", *_KEYS),
         ),
         (
             rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts|[\w.*-]{{1,64}}\.pub\b))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
@@ -140,7 +140,7 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[Danger]:
             if not patterns and not path.lower().endswith(".md"):
                 continue
             text = part.translate(_ASCII).decode()
-        text = text.replace("\0", "")
+        text = text.replace("\0", "") if "\0" in text else text
         for code, message, found in _matches(path, text, patterns):
             place = place_of_range(text, *found.span(), source)
             yield Danger(code, message, place._replace(line=(place.line or 1) + lines), found[0])

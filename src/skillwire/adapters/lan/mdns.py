@@ -17,7 +17,7 @@ import asyncio
 import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -188,13 +188,7 @@ class DnsSd:
 
 def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str]]:
     """Return the networks of our addresses, each with the address."""
-    found = []
-    for adapter in importlib.import_module("ifaddr").get_adapters():
-        for ip in adapter.ips:
-            host = without_zone(ip.ip if isinstance(ip.ip, str) else ip.ip[0])
-            if host in hosts:
-                found.append((ip_network(f"{host}/{ip.network_prefix}", strict=False), host))
-    return found
+    return [(one.networks[0], one.host) for one in present() if one.host in hosts]
 
 
 #: Seconds for which details are valid, and in which requests are counted.

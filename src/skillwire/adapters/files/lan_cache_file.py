@@ -12,9 +12,9 @@ from pathlib import Path
 from skillwire import limits
 from skillwire.adapters.files.atomic import (
     cache_directory,
+    read_bounded,
     read_trust_file,
     state_directory,
-    storage_error,
     write_atomically,
 )
 from skillwire.adapters.files.settings_file import local_authority_folder
@@ -82,13 +82,9 @@ class LanCacheFile:
 
     def _open(self) -> LanCache:
         if self._cache is None:
-            try:
-                with self._path.open("rb") as file:
-                    data = file.read(limits.LAN_CACHE_BYTES + 1)
-            except FileNotFoundError:
+            data = read_bounded(self._path, limits.LAN_CACHE_BYTES + 1)
+            if data is None:
                 self._cache = LanCache(self._settings)
-            except OSError as error:
-                raise storage_error(error, self._path) from error
             else:  # a malformed file is an empty cache: all of it can be asked for again
                 self._cache = LanCache.read(data, self._settings, self._clock(), str(self._path))
         return self._cache

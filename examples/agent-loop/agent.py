@@ -121,7 +121,8 @@ def connection(options: argparse.Namespace):
     """Give what the client connects to: a URL, or a process that is started for it and ended with it."""
     if options.url:
         fields = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        yield streamable_http_client(options.url, http_client=httpx2.AsyncClient(headers=fields))
+        patience = httpx2.Timeout(30, read=300)  # as MCP recommends: a call may take its time
+        yield streamable_http_client(options.url, http_client=httpx2.AsyncClient(headers=fields, timeout=patience))
         return
     with tempfile.TemporaryDirectory(prefix="agent-loop-") as state:
         arguments = ["-m", "skillwire", "mcp", str(options.skills), "--execute", "--grant-all"]

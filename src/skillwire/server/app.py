@@ -57,8 +57,8 @@ from skillwire.server.executions import ExecutionRoutes, Executions
 from skillwire.server.log import MissingNames
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.monitoring import ExecutionStats, ReadinessCheck, wait_for
+from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.problems import ProblemError
-from skillwire.server.registry_parts import Downloads, NamespaceProofs, Publications
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.clawhub import ClawHub
 from skillwire.server.routes.client_apis import ApmRegistry, HostedSkillsApi
@@ -76,6 +76,7 @@ from skillwire.server.routes.skill_center import SkillCenter
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
+from skillwire.server.transfers import Downloads, Publications
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

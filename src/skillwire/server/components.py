@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
     from skillwire.server.monitoring import ReadinessCheck
-    from skillwire.server.registry_parts import Downloads, NamespaceProofs, Publications
+    from skillwire.server.namespace_proofs import NamespaceProofs
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
     from skillwire.server.routing import Route
     from skillwire.server.rpc_methods import SkillListCache
+    from skillwire.server.transfers import Downloads, Publications
 
 
 class PublishedFunction(NamedTuple):

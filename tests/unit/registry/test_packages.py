@@ -9,7 +9,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.package import Role
 from skillwire.registry.accounts import ADMIN, PUBLISH, Actor
 from skillwire.registry.packages import Registry
-from skillwire.server.registry_parts import read_upload
+from skillwire.server.transfers import read_upload
 
 
 async def test_a_right_to_publish_counts_in_one_namespace():

@@ -32,7 +32,6 @@ from skillwire.registry.accounts import require_account
 from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import Problem
-from skillwire.server.registry_parts import UploadedFiles, read_upload
 from skillwire.server.routes.client_apis import ClientApi, ClientRoutes, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
     actor_of,
@@ -46,6 +45,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import RequestContext, Route
+from skillwire.server.transfers import UploadedFiles, read_upload
 
 _API: Final = "/api/v1"
 _UPLOADS: Final = f"{_API}/skills/-/uploads"

@@ -51,7 +51,6 @@ from skillwire.registry.packages import PublishedVersion
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.openapi import CONDITION, COUNT, PART, TEXT, closed, in_parts, kept, listed
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.registry_parts import read_upload
 from skillwire.server.routes.registry_requests import (
     ARCHIVES,
     Method,
@@ -66,6 +65,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Handler, Operation, RequestContext, Route
+from skillwire.server.transfers import read_upload
 
 
 class ClientApi(Protocol):

@@ -41,7 +41,6 @@ from skillwire.server.console_request import ANYONE, RefusedError, read_console_
 from skillwire.server.http import PAGE_REFUSED, VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
 from skillwire.server.problems import READ, ProblemError
-from skillwire.server.registry_parts import first_day
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.routes.pages import (
@@ -54,6 +53,7 @@ from skillwire.server.routes.pages import (
 )
 from skillwire.server.routes.registry_requests import moved
 from skillwire.server.routing import Answer, Handler, Operation, Route
+from skillwire.server.transfers import first_day
 from skillwire.trust.guarded_json import load_json
 from skillwire.web.environment import notice_page, read_query, single_fields
 from skillwire.web.executions_page import ShownExecution, execution_page

@@ -34,7 +34,6 @@ from skillwire.registry.skill_center import unmet_capabilities
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.registry_parts import first_day, read_upload
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import (
@@ -59,6 +58,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Operation, RequestContext, Route
+from skillwire.server.transfers import first_day, read_upload
 
 #: Of an offset.
 _DIGITS: Final = 12

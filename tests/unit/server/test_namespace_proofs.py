@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skillwire.errors import FetchError, TrustError, UsageError
-from skillwire.server.registry_parts import NamespaceProofs
+from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.wire.exchange import HttpResponse, drive_async
 
 

@@ -1,4 +1,4 @@
-"""The parts of a registry beside its use cases: what publishes and sends the bytes of packages, and proves namespaces.
+"""The bytes of packages: how a registry receives and publishes them, and sends and counts them.
 
 Every API of the registry publishes through :class:`Publications`, by the strict rules, so all of them refuse the same,
 with every finding; a skill is stored whole or not. The bytes that they receive share one bound. Some clients send files
@@ -7,11 +7,6 @@ one by one, each for a ticket; until they are published together, they are :clas
 The blob store holds what the catalog serves. The bytes of other versions, and lost ones, are made again from the
 artifact in the package store. A download counts once for each identity and day: an account, or an address. Only a keyed
 hash of the identity is stored, in a task beside the response, so counting neither delays nor fails a download.
-
-The owner of a namespace proves that it controls a domain by a TXT record, ``skillwire-namespace=NAME`` at
-``_skillwire.DOMAIN``, or by the file ``/.well-known/skillwire-namespace`` of ``https://DOMAIN``, which holds the name
-alone. Trust: a caller chooses the domain, so it is a public name, the address policy decides on each connection, and no
-redirect is followed.
 """
 
 from __future__ import annotations
@@ -19,26 +14,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import (
-    FetchError,
     NotFoundError,
     SkillwireError,
-    SourceLocation,
     StorageError,
-    TrustError,
-    UsageError,
     ValidationError,
     one_line,
 )
@@ -53,10 +42,7 @@ from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
 from skillwire.server.responses import BlobSender
-from skillwire.trust.address import is_local_name
 from skillwire.trust.archive import plan_files, read_archive
-from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -330,54 +316,3 @@ class Downloads:
 def _cache(package: Package) -> CachePolicy:
     """Return how long the bytes of a version may be kept."""
     return CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE
-
-
-PROOF_PATH: Final = "/.well-known/skillwire-namespace"
-_DOMAIN: Final = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
-_OK: Final = 200
-#: A look-up keeps a thread of the server for as long as the domain's name server likes.
-_AT_ONCE: Final = 2
-
-
-class NamespaceProofs:
-    """Checks proofs through ``driver`` and ``find_records``, which returns the TXT records of a name."""
-
-    def __init__(self, driver: AsyncDriver, find_records: Callable[[str], Awaitable[Sequence[str]]]) -> None:
-        self._driver = driver
-        self._find_records = find_records
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def close(self) -> None:
-        """Close the kept connections."""
-        await self._driver.close()
-
-    async def check(self, kind: str, domain: str, namespace: str) -> None:
-        """Check that ``domain`` names ``namespace``; ``kind`` is ``dns`` or ``file``.
-
-        Raises UsageError (``PROOF_DOMAIN``), TrustError (``PROOF_MISSING``).
-        """
-        if not _DOMAIN.fullmatch(domain) or is_local_name(domain):
-            raise UsageError("PROOF_DOMAIN", f"{ascii(domain)[:80]} is no public domain")
-        async with self._turns:
-            if kind == "dns":
-                await self._check_record(f"_skillwire.{domain}", f"skillwire-namespace={namespace}")
-            else:
-                await self._check_file(f"https://{domain}{PROOF_PATH}", namespace)
-
-    async def _check_record(self, name: str, expected: str) -> None:
-        try:
-            records = await self._find_records(name)
-        except FetchError as error:
-            raise TrustError("PROOF_MISSING", error.message) from error
-        if expected not in records:
-            raise TrustError("PROOF_MISSING", f"no TXT record of {name} is {expected}")
-
-    async def _check_file(self, url: str, namespace: str) -> None:
-        place = SourceLocation(url)
-        request = HttpRequest(url, max_bytes=limits.REGISTRY_PROOF_BYTES, timeout=limits.REGISTRY_PROOF_SECONDS)
-        try:
-            response = await self._driver.run(fetch(request, max_redirects=0))
-        except SkillwireError as error:
-            raise TrustError("PROOF_MISSING", f"{url} cannot be read: {error.message}", place=place) from error
-        if response.status != _OK or response.body.strip() != namespace.encode():
-            raise TrustError("PROOF_MISSING", f"{url} does not hold {namespace} alone", place=place)

@@ -40,7 +40,7 @@ from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.model.package import Account, Change
 from skillwire.registry.accounts import Actor
 from skillwire.registry.packages import Registry
-from skillwire.server.registry_parts import read_upload
+from skillwire.server.transfers import read_upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

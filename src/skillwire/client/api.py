@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -20,8 +20,7 @@ from skillwire.executions.view import ExecutionList
 from skillwire.model.typed_output import check_type
 from skillwire.resolver.references import endpoint_url
 from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, TimeLimit, work
-from skillwire.wire.fetch import fetch
+from skillwire.wire.exchange import HttpRequest, HttpResponse, TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,13 +161,11 @@ class AsyncClient(ClientBase[AsyncRunner]):
 
 class _ListClient(AsyncClient):
     async def executions(self, url: str) -> HttpResponse:
-        def ask() -> Flow[HttpResponse]:
-            yield from work(partial(self._session.access.allow_url, url))
-            credential = self._session.context.credential_for(url)
+        def request(credential: str | None) -> HttpRequest:
             fields = {"Accept": "application/json", **({"Authorization": credential} if credential else {})}
-            return (yield from fetch(HttpRequest(url, "GET", fields, max_bytes=limits.MIB)))
+            return HttpRequest(url, "GET", fields, max_bytes=limits.MIB)
 
-        return await self._runner.run(ask())
+        return await self._runner.run(self._session.ask(url, request))
 
 
 async def read_executions(server: str, token: str | None) -> ExecutionList:

@@ -23,8 +23,7 @@ from skillwire.client.api import AsyncClient
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_json import load_json, server_message
-from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
-from skillwire.wire.fetch import fetch
+from skillwire.wire.exchange import HttpRequest, HttpResponse
 
 Message = dict[str, Any]
 
@@ -203,13 +202,8 @@ class RelayClient(AsyncClient):
                     task.add_done_callback(lambda _, key=key: tasks.pop(key, None))  # type: ignore[misc]  # the key of now
 
     async def _relay_one(self, relay: Relay, message: Message, write: Callable[[bytes], object]) -> None:
-        def ask() -> Flow[HttpResponse]:
-            yield from work(partial(self._session.access.allow_url, relay.endpoint))
-            request = relay.request(message, self._session.context.credential_for(relay.endpoint))
-            return (yield from fetch(request))
-
         try:
-            response = await self._runner.run(ask())
+            response = await self._runner.run(self._session.ask(relay.endpoint, partial(relay.request, message)))
             lines: list[bytes | None] = [*relay.lines(message, response)]
         except SkillwireError as error:
             self._session.explain(error)

@@ -155,7 +155,7 @@ class RegistryFlows:
             self._context.report(Finding("VERSION_DIFFERS", "warning", message, place, fix))
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
-            wanted = str((yield from self.whoami()).get("account", ""))
+            wanted = str((yield from self.ask("GET", "/whoami")).get("account", ""))
         archive = yield from work(lambda: pack(prepared.files).content)
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
         for finding in answer["findings"] if isinstance(answer.get("findings"), list) else ():
@@ -176,10 +176,6 @@ class RegistryFlows:
         """
         flows = [self.publish_folder(one, waits=one is folders[-1], **options) for one in folders]
         return run_all(flows, on_done)
-
-    def whoami(self) -> Flow[dict[str, Any]]:
-        """Return account, scopes and the roles in namespaces."""
-        return self.ask("GET", "/whoami")
 
     def publish(
         self, namespace: str, archive: bytes, *, version: str = "", dry_run: bool = False, waits: bool = True

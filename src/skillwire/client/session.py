@@ -33,7 +33,8 @@ from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, join_discovery, seconds_of_age
 from skillwire.resolver.sources.skill_sharing import read_bytes
 from skillwire.trust.address import REFUSED_ADDRESS, AddressPolicy
-from skillwire.wire.exchange import Flow, TimeLimit, limit_time, share_time, work
+from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, TimeLimit, limit_time, share_time, work
+from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -146,6 +147,11 @@ class ClientSession(InstallFlows):
         if error.details.get("host") in named and not fix.startswith(reason):
             fix = fix.replace("skillwire.toml", str(user_file()))
             error.fix = f"{reason}, and a project file may name only public addresses. {fix}"
+
+    def ask(self, url: str, make: Callable[[str | None], HttpRequest]) -> Flow[HttpResponse]:
+        """Return the answer of an address that the user named to the request that ``make`` returns for a credential."""
+        yield from work(partial(self.access.allow_url, url))
+        return (yield from fetch(make(self.context.credential_for(url))))
 
     def registry_url(self, url: str) -> str:
         """Return the URL of a registry, that of the settings for an empty one, and allow to connect to it."""

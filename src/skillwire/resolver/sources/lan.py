@@ -117,7 +117,7 @@ def answers(skills: Sequence[LanSkill], query: Query) -> list[LanSkill]:
     found = [skill for skill in skills if skill.fits(*filters)] if any(filters) or not query.name else []
     if not found and query.name:
         found = [skill for skill in skills if skill.skill_id == query.name]
-    ordered = in_call_order(found)
+    ordered = sorted(found, key=lambda one: one.call_order)
     hits = rank(
         query.words, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True
     )
@@ -135,11 +135,6 @@ def describe_lan_skill(skill: LanSkill) -> str:
     able = ", ".join(skill.capabilities)
     scenes = f"scene {', '.join(skill.scenes)}" if skill.scenes else ""
     return "; ".join(part for part in (able, scenes) if part) or str(skill.skill_type)
-
-
-def in_call_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
-    """Return skills in the order of calls: by health, then verified first, then by name."""
-    return sorted(skills, key=lambda one: one.call_order)
 
 
 def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:

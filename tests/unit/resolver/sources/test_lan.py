@@ -6,7 +6,7 @@ import pytest
 from tests.support.fake_lan import lan_skill
 
 from skillwire.resolver.ladder import Query
-from skillwire.resolver.sources.lan import answers, in_call_order
+from skillwire.resolver.sources.lan import answers
 from skillwire.resolver.sources.lan_cache import LanCache
 
 NOW = 1_707_868_800.0
@@ -23,7 +23,6 @@ SKILLS = [
 
 def test_whoever_sorts_them_calls_the_same_first():
     hosts = [skill.host for skill in SKILLS]
-    assert [skill.host for skill in in_call_order(reversed(SKILLS))] == hosts
     cache = LanCache()
     cache.put(reversed(SKILLS), NOW)
     assert [skill.host for skill in cache.skills(NOW)] == hosts

@@ -37,7 +37,6 @@ from skillwire.folder.manifest import Input, Manifest, load_action, read_manifes
 from skillwire.folder.rules import CheckLevel, Findings
 from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest
-from skillwire.model.execution import PATTERN
 from skillwire.model.skill import (
     SKILL_MD,
     SKILL_TOML,
@@ -394,7 +393,9 @@ def _input(name: str, value: Input) -> SharedInput:
     """Return an input as Skill Sharing has it: a blob is handed over as a text, its id; an example is in the schema."""
     input_type, schema = value.input_type, value.schema
     if input_type == "blob":
-        input_type, schema = "string", {**(schema or {}), "pattern": PATTERN}
+        from skillwire.model.execution import BLOB_PATTERN  # noqa: PLC0415  # structs, which installing needs not
+
+        input_type, schema = "string", {**(schema or {}), "pattern": BLOB_PATTERN}
     if value.example is not None:
         schema = {**(schema or {}), "examples": [value.example]}
     return SharedInput(name, input_type, value.description, value.required, value.default, schema)

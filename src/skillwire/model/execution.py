@@ -414,10 +414,10 @@ class OpenTasks(NamedTuple):
     counts: Mapping[TaskOwner, int]
 
 
-PREFIX: Final = "blob:"
-#: What every id fits, as JSON Schema writes patterns.
-PATTERN: Final = f"^{PREFIX}[0-9a-f]{{64}}$"
-_ID: Final = re.compile(f"{PREFIX}([0-9a-f]{{64}})", re.ASCII)
+BLOB_PREFIX: Final = "blob:"
+#: What the id of every blob fits, as JSON Schema writes patterns.
+BLOB_PATTERN: Final = f"^{BLOB_PREFIX}[0-9a-f]{{64}}$"
+_ID: Final = re.compile(f"{BLOB_PREFIX}([0-9a-f]{{64}})", re.ASCII)
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _KIND: Final = re.compile(rf'{_WORD}/{_WORD}(?:; ?{_WORD}=(?:{_WORD}|"[A-Za-z0-9 !#$&^_.+:/-]*"))*', re.ASCII)
 _KIND_LENGTH: Final = 255
@@ -435,7 +435,7 @@ class RunBlob(NamedTuple):
     @property
     def blob_id(self) -> str:
         """The id by which its owner knows it."""
-        return PREFIX + self.digest.hex
+        return BLOB_PREFIX + self.digest.hex
 
 
 def is_blob_id(value: object) -> bool:

@@ -35,7 +35,7 @@ from skillwire.errors import (
 from skillwire.executions.callable_skill import CallableSkill, Invocation, callable_code, code_skill
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
-    PREFIX,
+    BLOB_PREFIX,
     AllowedCallers,
     Attachments,
     BlobHold,
@@ -242,7 +242,8 @@ _REPORTED_WAIT: Final = 1.0
 async def result_of(service: ExecutionService, execution: Execution, called: str) -> RunResult:
     """Return the run that an ended execution was; ``called`` names it in sentences."""
     blobs = tuple(
-        OutputBlob(PREFIX + one.digest.removeprefix("sha256:"), one.kind, one.size, one.name) for one in execution.blobs
+        OutputBlob(BLOB_PREFIX + one.digest.removeprefix("sha256:"), one.kind, one.size, one.name)
+        for one in execution.blobs
     )
     run_id = execution.execution_id
     if execution.status is not ExecutionStatus.COMPLETED:

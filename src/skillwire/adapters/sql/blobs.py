@@ -32,7 +32,7 @@ from skillwire.adapters.files.blobs import NEW, FileBlobs, FileBlobWriting
 from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
-from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
+from skillwire.model.execution import BLOB_PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
 
 #: Bytes of one row.
 PIECE_BYTES: Final = 1024 * 1024
@@ -343,7 +343,7 @@ async def hold_blobs(connection: Connection, hold: BlobHold) -> None:
     """Keep blobs at least until a time. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
     for digest in hold.digests:
         if await connection.run(_HOLD, (hold.until, hold.owner, str(digest), hold.now)) == 0:
-            raise blob_not_found(PREFIX + digest.hex)
+            raise blob_not_found(BLOB_PREFIX + digest.hex)
 
 
 async def _is_owned(connection: Connection, digest: Digest) -> bool:

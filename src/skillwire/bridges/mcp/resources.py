@@ -53,7 +53,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
 from skillwire.model.catalog import Catalog, seal, unseal
 from skillwire.model.digest import Digest
-from skillwire.model.execution import PREFIX
+from skillwire.model.execution import BLOB_PATTERN, BLOB_PREFIX
 from skillwire.model.skill import SKILL_MD, Skill, SkillFile, is_skill_name
 from skillwire.protocols.agent_skills.messages import JSON, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import encode_index
@@ -370,18 +370,17 @@ def contents_of(uri: str, kind: str, content: bytes) -> TextResourceContents | B
 
 
 BLOB_TEMPLATE: Final = ResourceTemplate(
-    uri_template=f"{PREFIX}{{sha256}}",
+    uri_template=f"{BLOB_PREFIX}{{sha256}}",
     name="blob",
     title="A blob of yours",
     description="What you handed in, or a skill that you called left, by its id.",
 )
-_ID_PATTERN: Final = f"^{PREFIX}[0-9a-f]{{64}}$"
 _WANTED: Final = "The id of a blob, as create_blob, POST /blobs or output_blobs give it."
 
 
 def is_blob_uri(uri: str) -> bool:
     """Whether a URI is that of a blob."""
-    return uri.startswith(PREFIX)
+    return uri.startswith(BLOB_PREFIX)
 
 
 async def find_blob(uri: str, caller: McpSkills) -> Blob:
@@ -412,4 +411,4 @@ async def blob_inputs(skill: Skill, caller: McpSkills) -> frozenset[str]:
 def blob_schema(own: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an input that takes a blob, extending ``own``."""
     described = " ".join(filter(None, (own.get("description"), _WANTED)))
-    return {"type": "string", "pattern": _ID_PATTERN, **own, "description": described}
+    return {"type": "string", "pattern": BLOB_PATTERN, **own, "description": described}

@@ -15,7 +15,7 @@ from tests.support.transcript import CTRL_C, Surrounding
 
 from skillwire import AsyncClient, Client, ExecutionError
 from skillwire.adapters.files.credentials import open_store
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 
 
 @pytest.fixture

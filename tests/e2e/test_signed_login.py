@@ -12,7 +12,7 @@ from tests.support.raw_server import RawServer, answer
 from skillwire import AsyncClient, Client
 from skillwire.adapters.files.credentials import open_store
 from skillwire.errors import NotFoundError
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.support.transcript import Call, Step, Surrounding, play
 
 from skillwire.adapters.files.credentials import CredentialStore
 from skillwire.cli.main import GROUPS
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 
 FOLDER = Path(__file__).with_name("transcripts")
 DESCRIPTOR = json.loads((Path(__file__).parents[2] / "examples/skills/weather-forecast/descriptor.json").read_bytes())

@@ -3,7 +3,7 @@
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from skillwire.model.access import Credential, TokenRenewal
+from skillwire.model.credential import Credential, TokenRenewal
 
 ORIGIN = "https://skills.example"
 KEY = Credential(ORIGIN, "api_key", "hush-key", "login", header="X-API-Key")

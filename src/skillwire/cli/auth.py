@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_run import LoginObject, LogoutObject
     from skillwire.client import login as client_login
     from skillwire.client.login import AuthRequirements, FlowName
-    from skillwire.model.access import Credential
+    from skillwire.model.credential import Credential
     from skillwire.protocols.oauth import client as oauth
     from skillwire.protocols.oauth.client import ClientIdentity, ServerMetadata, Tokens
 else:  # load msgspec

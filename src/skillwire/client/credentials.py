@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.adapters.files.credentials import CredentialStore
-    from skillwire.model.access import Credential
+    from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.client import Tokens
     from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
@@ -161,7 +161,7 @@ class StoredCredentials:
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
         # A new login has a new name; the flow knows this one by its old name.
-        self._in_use[used.origin] = stored._replace(login=used.login)
+        self._in_use[used.origin] = stored.changed(login=used.login)
 
     def _lock(self, origin: str) -> Flow[int]:
         """Wait for the lock in short steps: its holder might need the thread that waits."""
@@ -181,8 +181,8 @@ def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
     grant = credential.grant
     if grant is not None:
         scope = grant.scope if tokens.scope is None else tokens.scope
-        grant = grant._replace(refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
-    return credential._replace(secret=tokens.access_token, expires_at=expires_at, grant=grant)
+        grant = grant.changed(refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
+    return credential.changed(secret=tokens.access_token, expires_at=expires_at, grant=grant)
 
 
 def _ended(credential: Credential, why: str) -> FetchError:

@@ -23,7 +23,8 @@ from msgspec import UNSET
 from skillwire import limits
 from skillwire.client.credentials import RequestSigner
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation, TrustError, UsageError
-from skillwire.model.access import Access, Credential, TokenRenewal
+from skillwire.model.access import Access
+from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.oauth.client import (
     ClientIdentity,

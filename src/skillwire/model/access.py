@@ -1,10 +1,10 @@
-"""Access to skills: levels, callers and tokens, which a catalog applies, and the credentials that a client stores."""
+"""Access to skills: levels, callers and tokens; :class:`skillwire.model.catalog.Catalog` applies them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 
 class Access(StrEnum):
@@ -116,74 +116,3 @@ class DeviceLogin(NamedTuple):
     def is_polled_too_soon(self, now: float) -> bool:
         """Whether the program asks sooner than it may."""
         return now - self.polled < self.interval
-
-
-CredentialKind = Literal["api_key", "oauth2", "custom"]
-
-
-def _without(value: TokenRenewal | Credential, *secrets: str) -> str:
-    shown = (f"{name}={one!r}" for name, one in value._asdict().items() if name not in secrets)
-    return f"{type(value).__name__}({', '.join(shown)})"
-
-
-class TokenRenewal(NamedTuple):
-    """How an OAuth 2.0 access token is renewed and revoked; ``scope`` holds granted scopes, separated by spaces.
-
-    ``resource`` is what the token was requested for (RFC 8707). Without a ``refresh_token``, client credentials renew
-    it if there is a ``client_secret``. Its ``repr`` has no secrets.
-    """
-
-    token_url: str
-    client_id: str
-    client_secret: str | None = None
-    sends_secret_in_body: bool = False
-    refresh_token: str | None = None
-    revocation_url: str | None = None
-    scope: str = ""
-    resource: str | None = None
-
-    def __repr__(self) -> str:
-        return _without(self, "client_secret", "refresh_token")
-
-
-class Credential(NamedTuple):
-    """A stored credential; only its ``origin`` receives it. Its ``repr`` has no secret.
-
-    Args:
-        kind: ``custom`` signs requests: its secret is a key and is never sent.
-        login: random name of the login, kept on renewal.
-        expires_at: seconds since the epoch; None when unknown.
-        key_id: of a ``custom`` credential.
-        grant: of an ``oauth2`` credential.
-    """
-
-    origin: str
-    kind: CredentialKind
-    secret: str
-    login: str
-    header: str = "Authorization"
-    expires_at: float | None = None
-    key_id: str | None = None
-    grant: TokenRenewal | None = None
-
-    def __repr__(self) -> str:
-        return _without(self, "secret")
-
-    def as_fields(self) -> dict[str, Any]:
-        """Return the fields, with those of ``grant`` in an object of their own."""
-        return self._asdict() | {"grant": self.grant and self.grant._asdict()}
-
-    @property
-    def field_value(self) -> str:
-        """The value of the header field."""
-        return f"Bearer {self.secret}" if self.header.lower() == "authorization" else self.secret
-
-    @property
-    def mark(self) -> str:
-        """A name without secrets that stays the same until the next login."""
-        return f"Stored {self.login}"
-
-    @property
-    def renewable(self) -> bool:
-        """Whether a new access token can be obtained without the user."""
-        return self.grant is not None and bool(self.grant.refresh_token or self.grant.client_secret)

@@ -5,6 +5,7 @@ import hashlib
 import json
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from skillwire.client.credentials import StoredCredentials
 from skillwire.client.mcp_relay import RelayClient
 from skillwire.codes import CODES
 from skillwire.errors import FetchError, SkillwireError
-from skillwire.model.access import Credential, TokenRenewal
+from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.protocols.skills_rpc.errors import error_object
 from skillwire.server.runs import check_allowed
 from skillwire.testing.publisher import SimulatedPublisher
@@ -143,7 +144,7 @@ def test_what_was_cached_is_known_after_a_renewal(origin, auth, tmp_path):
     store_token(origin, auth, left=3000)
     look(origin, tmp_path)
     origin.requests.clear()
-    open_store().keep(stored_for(origin.url)._replace(secret="token-9"))  # noqa: S106  # of this test
+    open_store().keep(replace(stored_for(origin.url), secret="token-9"))  # noqa: S106  # of this test
     with Client(tmp_path, offline=True) as client:
         assert [skill.name for skill in client.index(origin.url)] == ["secret-plan"]
     assert origin.requests == []
@@ -254,7 +255,7 @@ class TestSteps:
     """The flow itself, each step done by hand."""
 
     def credentials(self, **fields):
-        open_store().keep(TOKEN._replace(**fields))
+        open_store().keep(replace(TOKEN, **fields))
         stored = StoredCredentials(open_store(), lambda: 1000.0)
         stored.take(ORIGIN)
         return stored
@@ -327,7 +328,7 @@ class TestSteps:
 
     def test_a_token_that_another_process_has_renewed_is_taken(self):
         stored = self.credentials()
-        open_store().keep(TOKEN._replace(secret="token-1"))  # noqa: S106  # of this test
+        open_store().keep(replace(TOKEN, secret="token-1"))  # noqa: S106  # of this test
         result, requests = self.drive(stored, self.flow(), self.respond)
         assert result == 200
         assert [request.url for request in requests] == [f"{ORIGIN}/a"] * 2
@@ -340,7 +341,7 @@ class TestSteps:
         assert caught.value.code == "LOGIN_EXPIRED"
 
     def test_what_has_ended_and_cannot_be_renewed_is_told_and_not_sent(self):
-        stored = self.credentials(expires_at=999.0, grant=GRANT._replace(refresh_token=None))
+        stored = self.credentials(expires_at=999.0, grant=replace(GRANT, refresh_token=None))
         with pytest.raises(FetchError) as caught:
             self.drive(stored, self.flow(), self.respond)
         assert caught.value.code == "LOGIN_EXPIRED"

@@ -22,7 +22,7 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 from skillwire.model.execution import ExecutionStatus
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpRequest, HttpResponse, Sleep, TimeLimit

@@ -10,7 +10,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.client.credentials import RequestSigner, StoredCredentials
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature
 from skillwire.wire.exchange import HttpRequest, HttpResponse, drive
 

@@ -16,7 +16,7 @@ from skillwire.adapters.files.credentials import open_store
 from skillwire.cli.lan_view import status_text
 from skillwire.client import lan_flows
 from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError, ValidationError
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
 from skillwire.model.url import parse_url
 from skillwire.resolver.settings import Settings

@@ -14,7 +14,7 @@ from oauthlib.oauth2 import BackendApplicationClient, WebApplicationClient
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
-from skillwire.model.access import Credential, TokenRenewal
+from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import (
     ClientIdentity,
@@ -113,7 +113,7 @@ class TestTokenRequests:
     @pytest.mark.spec("OAU-revoke")
     @pytest.mark.parametrize(("refresh", "expected"), [("hush-refresh", "refresh_token"), (None, "access_token")])
     def test_the_refresh_token_is_revoked_or_else_the_access_token(self, refresh, expected):
-        request, done = asked(revoke(GRANT._replace(refresh_token=refresh), "hush-access"), answer(b""))
+        request, done = asked(revoke(replace(GRANT, refresh_token=refresh), "hush-access"), answer(b""))
         assert done
         assert form(request)["token_type_hint"] == expected
         assert form(request)["token"] == (refresh or "hush-access")
@@ -203,7 +203,7 @@ class TestAnswers:
         exchanges = [
             use_client_credentials(TOKEN_URL, client, ""),
             redeem_code(question, SECRETS["code"], client),
-            renew(GRANT._replace(client_secret=SECRETS["secret"])),
+            renew(replace(GRANT, client_secret=SECRETS["secret"])),
         ]
         for exchange, own in zip(
             exchanges, [["secret"], ["secret", "code", "access"], ["secret", "refresh"]], strict=True
@@ -237,7 +237,7 @@ def await_after_sleep():
         lambda: next(begin_device("https://auth.example/device", PUBLIC, "", resource=RESOURCE)),
         await_after_sleep,
         lambda: next(redeem_code(ask_for_code(SERVER, "me", REDIRECT, "", resource=RESOURCE), "c", PUBLIC)),
-        lambda: next(renew(GRANT._replace(resource=RESOURCE))),
+        lambda: next(renew(replace(GRANT, resource=RESOURCE))),
         lambda: next(renew(TokenRenewal(TOKEN_URL, "me", "hush-client", resource=RESOURCE))),
     ],
 )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
 
-    from skillwire.model.access import Credential
+    from skillwire.model.credential import Credential
 
 _SERVICE: Final = "skillwire"
 
@@ -171,7 +171,7 @@ class CredentialStore:
         return stored
 
     def _decode(self, origin: str, fields: Fields, secrets: object) -> Credential:
-        from skillwire.model.access import Credential, TokenRenewal  # noqa: PLC0415  # most users have stored none
+        from skillwire.model.credential import Credential, TokenRenewal  # noqa: PLC0415  # most users have stored none
 
         try:
             known = {key: value for key, value in fields.items() if key not in {"in_keyring", "secrets", "grant"}}

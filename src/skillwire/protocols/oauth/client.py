@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError, ValidationError
-from skillwire.model.access import TokenRenewal
+from skillwire.model.credential import TokenRenewal
 from skillwire.model.url import parse_url
 from skillwire.trust.address import AddressPolicy, is_local_host
 from skillwire.trust.guarded_json import load_json

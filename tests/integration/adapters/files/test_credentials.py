@@ -8,7 +8,7 @@ from tests.support.credentials import KEY, ORIGIN, TOKEN, Memory
 
 from skillwire.adapters.files.credentials import CredentialStore
 from skillwire.errors import StorageError
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.support.credentials import KEY, ORIGIN, TOKEN
 
 from skillwire.adapters.files.credentials import CredentialStore, find_password, find_token, open_store
 from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError, UsageError
-from skillwire.model.access import Credential
+from skillwire.model.credential import Credential
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference
 

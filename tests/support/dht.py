@@ -41,6 +41,15 @@ class NamedKeys(Authority):
         self.revoked = set()
         self.judged = 0
 
+    def is_key_revoked(self, *_):
+        return False
+
+    def is_withheld(self, _):
+        return False
+
+    def why_refused(self, *_):
+        return ""
+
     def judge(self, agent_id, *_):
         self.judged += 1
         if agent_id in self.revoked:

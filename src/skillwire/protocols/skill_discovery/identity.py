@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 from enum import StrEnum
 from functools import partial
 from itertools import islice
@@ -89,28 +90,35 @@ class Judgement(NamedTuple):
         return Standing.CERTIFIED if is_certified else None
 
 
-class Authority:
-    """What judges certificates; this one knows none."""
+class CertificateJudge(Protocol):
+    """Judges certificates: an :class:`Authority`, or a cache of its judgements."""
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
+        """Return what a certificate is worth at ``now``, s since the epoch; None if refused. Trust: it never raises."""
+
+
+class Authority(ABC):
+    """Judges certificates."""
 
     def shared_key(self) -> Key | None:
         """Return the key that all peers share by policy; None when each has its own."""
         return None
 
-    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:  # noqa: ARG002 - a port's form
+    @abstractmethod
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
         """Return whether a certificate of this key was revoked by its issuer (DER); any authority without one."""
-        return False
 
-    def is_withheld(self, agent_id: str) -> bool:  # noqa: ARG002 - same
+    @abstractmethod
+    def is_withheld(self, agent_id: str) -> bool:
         """Return whether only a certificate proves an agent's name, because one with that name was revoked."""
-        return False
 
-    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:  # noqa: ARG002 - same
+    @abstractmethod
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, s since the epoch; None if refused. Trust: it never raises."""
-        return None
 
-    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:  # noqa: ARG002 - same
+    @abstractmethod
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:
         """Return why :meth:`judge` refuses a certificate: ``REVOKED`` or another reason. Trust: it never raises."""
-        return ""
 
 
 class GroupKey(Authority):
@@ -134,9 +142,21 @@ class GroupKey(Authority):
         """Return this key."""
         return self
 
-    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
+    def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:  # noqa: ARG002 - a port's form
+        """Return False: there are no certificates."""
+        return False
+
+    def is_withheld(self, agent_id: str) -> bool:  # noqa: ARG002 - same
+        """Return False: there are no certificates."""
+        return False
+
+    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - same
         """Return the judgement of every peer with the secret."""
         return Judgement(self, Standing.CERTIFIED, agents=frozenset({agent_id}))
+
+    def why_refused(self, agent_id: str, certificate: bytes, now: float) -> str:  # noqa: ARG002 - same
+        """Return no reason: no peer with the secret is refused."""
+        return ""
 
 
 #: Agents that are looked at for one that makes room.

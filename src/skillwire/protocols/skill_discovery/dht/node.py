@@ -112,7 +112,7 @@ class DhtNode:
         self._peers = Peers(
             agent_id,
             identity=identity,
-            authority=self._reader,
+            judge=self._reader,
             random=random,
             profile=profile,
             settings=settings,

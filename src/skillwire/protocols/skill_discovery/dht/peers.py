@@ -45,7 +45,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     read_host,
     write_host,
 )  # fmt: skip
-from skillwire.protocols.skill_discovery.identity import Identity, Standing
+from skillwire.protocols.skill_discovery.identity import CertificateJudge, Identity, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.settings import DhtSettings
@@ -226,7 +226,7 @@ class Peers:
         agent_id: str,
         *,
         identity: Identity,
-        authority: records.RecordReader,
+        judge: CertificateJudge,
         random: Random,
         profile: Profile,
         settings: DhtSettings,
@@ -242,7 +242,7 @@ class Peers:
         self.bootstraps: dict[Peer, bool] = {}  # whether each answers
         self._is_told = False  # which they are
         self._patient_until = 0.0
-        self._agent_id, self._identity, self._authority = agent_id, identity, authority
+        self._agent_id, self._identity, self._judge = agent_id, identity, judge
         self._random = random
         self._profile = profile
         self._on_return = on_return
@@ -341,7 +341,7 @@ class Peers:
             then(proof, now)
 
     def _verify(self, nonce: bytes, answer: Welcome, now: Moment) -> Proof | None:
-        judgement = self._authority.judge(answer.agent_id, answer.certificate, now.wall)
+        judgement = self._judge.judge(answer.agent_id, answer.certificate, now.wall)
         standing = None if judgement is None else judgement.standing_of(answer.agent_id)
         if judgement is None or standing is None or records.signer_id(judgement, answer.agent_id) != answer.sender:
             return None

@@ -38,7 +38,7 @@ from skillwire.model.execution import Moment
 from skillwire.model.lan import DhtOwn
 from skillwire.model.skill import is_version
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.identity import Authority, Identity, Judgement, Standing
+from skillwire.protocols.skill_discovery.identity import CertificateJudge, Identity, Judgement, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.protocols.skill_discovery.settings import PUT_AGAIN
@@ -197,7 +197,7 @@ def _write_body(
     return body
 
 
-def read_record(data: bytes, authority: Authority | RecordReader, now: Moment) -> SignedRecord:
+def read_record(data: bytes, judge: CertificateJudge, now: Moment) -> SignedRecord:
     """Return a record after its verification. Raises: DecodeError or TrustError (``DHT_RECORD``)."""
     if len(data) > limits.DHT_RECORD_BYTES:
         raise DecodeError("DHT_RECORD", f"a record of {len(data):,} bytes")
@@ -210,7 +210,7 @@ def read_record(data: bytes, authority: Authority | RecordReader, now: Moment) -
         raise TrustError("DHT_RECORD", f"the record of {body.skill_id} is from the future")
     if body.expires <= now.wall * 1000:
         raise TrustError("DHT_RECORD", f"the record of {body.skill_id} has expired")
-    judgement = authority.judge(body.agent_id, envelope.certificate, now.wall)
+    judgement = judge.judge(body.agent_id, envelope.certificate, now.wall)
     standing = None if judgement is None else judgement.standing_of(body.agent_id, body.skill_id)
     if judgement is None or standing is None:
         raise TrustError("DHT_RECORD", f"no certificate of {body.agent_id} for {body.skill_id}")
@@ -277,8 +277,8 @@ def group_id(agent_id: str) -> bytes:
 class RecordReader:
     """Reads records; judges each distinct certificate once, until that ends, and verifies each record once; bounded."""
 
-    def __init__(self, authority: Authority) -> None:
-        self._authority = authority
+    def __init__(self, judge: CertificateJudge) -> None:
+        self._judge = judge
         self._judgements: BoundedDict[tuple[str, bytes], Judgement] = BoundedDict(limits.DHT_JUDGEMENTS)
         self._known: BoundedDict[bytes, SignedRecord] = BoundedDict(limits.DHT_VERIFIED)
 
@@ -288,7 +288,7 @@ class RecordReader:
         found = self._judgements.get(key)
         if found is not None and found.until > now and not found.is_revoked():
             return found
-        found = self._authority.judge(agent_id, certificate, now)
+        found = self._judge.judge(agent_id, certificate, now)
         if found is not None:
             self._judgements.put(key, found)
         return found

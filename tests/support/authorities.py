@@ -5,14 +5,8 @@ import time
 from cryptography import x509
 
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
-from skillwire.trust.certificates import (
-    CertificateAuthority,
-    Chain,
-    RequestedNames,
-    certificate_pem,
-    names_of,
-    new_root,
-)
+from skillwire.trust.authority import CertificateAuthority, new_root
+from skillwire.trust.certificates import Chain, RequestedNames, certificate_pem, names_of
 from skillwire.trust.ecdsa import EcdsaIdentity, key_of, new_key
 from skillwire.trust.revocations import CertificateHolder, Revocations, RevokedCertificate
 

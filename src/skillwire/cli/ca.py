@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import authority as authority_files
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
+    from skillwire.trust import authority as authorities
     from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import CertificateRequest
 else:  # load cryptography
     authority_files = LazyModule("adapters.files.authority")
+    authorities = LazyModule("trust.authority")
     certificates = LazyModule("trust.certificates")
     ecdsa = LazyModule("trust.ecdsa")
 
@@ -245,7 +247,7 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     ends = certificates.life_of(authority.centers[0])[1]
     left = ends - time.time()
     if wanted is None:
-        return min(certificates.LEAF_DAYS * _DAY, left)
+        return min(authorities.LEAF_DAYS * _DAY, left)
     if wanted < _SHORTEST:
         message = "a certificate valid for less than an hour would expire before all agents have seen it"
         raise UsageError("USAGE", message, fix="Pass --days 1h or more; to end a certificate sooner, revoke it.")

@@ -1,4 +1,4 @@
-"""Certificates of agents and skills: requests (PKCS 10, RFC 2986), issuing and revoking them, and their verification.
+"""Certificates of agents and skills: requests for them (PKCS 10, RFC 2986), and their verification.
 
 A leaf is valid when it leads over the configured intermediates to a configured root, at this time, is not revoked, and
 has a P-256 key. Its alternative names contain ``urn:skill-discovery:agent:ID``, ``urn:skill-discovery:skill:ID``
@@ -6,18 +6,14 @@ has a P-256 key. Its alternative names contain ``urn:skill-discovery:agent:ID``,
 checked here first. A self-signed leaf proves only that its holder stays the same. It is accepted where policy allows
 unverified agents, unless its key or name belongs to a revoked certificate.
 
-An authority (Root CA → SkillCenter CA → agents and skills) signs with ECDSA P-256 and SHA-256. The root may have one
-level of authorities below it, which have none, so the holder of a leaf can certify nothing. A leaf is valid for seven
-days, and small enough (about 470 bytes) for the response to a challenge to fit into a datagram; a larger one is refused
-at issue, where fewer names can still be chosen, and before parsing. Nothing here reads a file or a clock.
-Spec: SDP §10.2; specs §3; docs/decisions/0013.
+A certificate in a datagram has about 470 bytes; a larger one is refused before parsing. Spec: SDP §10.2; specs §3.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -26,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from skillwire import limits
@@ -39,9 +35,7 @@ from skillwire.trust.revocations import (
     CertificateHolder,
     CertificateId,
     Revocations,
-    RevokedCertificate,
     certificate_id,
-    encode_holder,
 )  # fmt: skip
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
@@ -338,149 +332,3 @@ def private_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None
 def certificate_pem(certificate: bytes) -> bytes:
     """Return a certificate, DER, as PEM."""
     return x509.load_der_x509_certificate(certificate).public_bytes(Encoding.PEM)
-
-
-#: Days that certificates and lists are good for.
-ROOT_DAYS: Final = 3650
-CENTER_DAYS: Final = 1825
-LEAF_DAYS: Final = 7.0
-LIST_DAYS: Final = 7.0
-_CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
-#: Gives every serial number the maximum of 40 hexadecimal digits, so that tables align.
-_LONG: Final = 1 << 158
-#: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
-_PROOF_BYTES: Final = 192
-_USAGES: Final = (
-    "content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only",
-)  # fmt: skip
-
-
-class CertificateAuthority:
-    """An issuer: its private P-256 key and its certificate, DER."""
-
-    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
-        self._key = key
-        self.certificate = certificate
-        self._own = x509.load_der_x509_certificate(certificate)
-
-    def issue_authority(self, name: str, key: ec.EllipticCurvePublicKey, now: float) -> bytes:
-        """Return the certificate of an authority below this one, DER, valid from ``now``, seconds since the epoch.
-
-        Raises ValidationError (``CERTIFICATE_REQUEST``).
-        """
-        builder = self._builder(subject_of(name), key, now, CENTER_DAYS)
-        return _sign(_as_authority(builder, key, 0), self._key)
-
-    def issue(
-        self, names: RequestedNames, key: ec.EllipticCurvePublicKey, now: float, *, days: float = LEAF_DAYS
-    ) -> bytes:
-        """Return the certificate of an agent or a skill, DER, valid for ``days`` but not longer than the issuer's own.
-
-        Raises ValidationError (``CERTIFICATE_REQUEST``), also when it would not fit into a datagram.
-        """
-        if not isinstance(key.curve, ec.SECP256R1):
-            raise request_error(f"its key is on {key.curve.name}, not on P-256")
-        names = names.check()
-        name = (names.agents or names.skills)[0][:COMMON_NAME_LENGTH]
-        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        leaf = _sign(
-            self._builder(subject_of(name), key, now, days)
-            .add_extension(alternatives_of(names), critical=False)
-            .add_extension(_usage(is_authority=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
-            self._key,
-        )
-        # The response to a challenge has to fit into a datagram, in base64.
-        longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
-        most = min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)
-        if len(leaf) > most:
-            raise request_error(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
-        return leaf
-
-    def revocations(
-        self, revoked: Iterable[RevokedCertificate], now: float, *, number: int, days: float = LIST_DAYS
-    ) -> bytes:
-        """Return the signed list of this authority's revoked certificates, PEM.
-
-        ``number`` is larger than the previous list's; ``days`` until the next one, within the authority's own validity.
-        """
-        at = datetime.fromtimestamp(now, UTC)
-        ends = max(min(at + timedelta(days=days), self._own.not_valid_after_utc), at + timedelta(seconds=1))
-        builder = (
-            x509.CertificateRevocationListBuilder()
-            .issuer_name(self._own.subject)
-            .last_update(at)
-            .next_update(ends)
-            .add_extension(x509.CRLNumber(number), critical=False)
-            .add_extension(_issuer_of(self._key), critical=False)
-        )
-        for one in sorted(revoked, key=lambda one: one.serial_number):
-            entry = (
-                x509.RevokedCertificateBuilder()
-                .serial_number(one.serial_number)
-                .revocation_date(datetime.fromtimestamp(one.at, UTC))
-            )
-            if one.holder is not None:
-                entry = entry.add_extension(encode_holder(one.holder), critical=False)
-            builder = builder.add_revoked_certificate(entry.build())
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
-
-    def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, now: float, days: float
-    ) -> x509.CertificateBuilder:
-        ours = self._own
-        at = datetime.fromtimestamp(now, UTC)
-        if not ours.not_valid_before_utc <= at <= ours.not_valid_after_utc:
-            raise request_error(f"the authority itself is good until {ours.not_valid_after_utc:%Y-%m-%d}")
-        if subject == ours.subject:  # it would look as if its own key had signed it
-            raise request_error("it has the name of the authority")
-        ends = min(at + timedelta(days=days), ours.not_valid_after_utc)
-        return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
-
-
-def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float) -> CertificateAuthority:
-    """Return a self-signed root, valid from ``now``, seconds since the epoch.
-
-    Raises ValidationError (``CERTIFICATE_REQUEST``) for an invalid name.
-    """
-    subject, at = subject_of(name), datetime.fromtimestamp(now, UTC)
-    builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=ROOT_DAYS))
-    return CertificateAuthority(key, _sign(_as_authority(builder, key.public_key(), 1), key))
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begins: datetime, ends: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number() | _LONG)
-        .not_valid_before(begins - _CLOCKS)
-        .not_valid_after(ends)
-    )
-
-
-def _as_authority(
-    builder: x509.CertificateBuilder, key: ec.EllipticCurvePublicKey, below: int
-) -> x509.CertificateBuilder:
-    """Add the extensions of an authority with at most ``below`` levels below it."""
-    return (
-        builder.add_extension(x509.BasicConstraints(ca=True, path_length=below), critical=True)
-        .add_extension(_usage(is_authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
-
-
-def _usage(*, is_authority: bool) -> x509.KeyUsage:
-    own = {"digital_signature": not is_authority, "key_cert_sign": is_authority, "crl_sign": is_authority}
-    return x509.KeyUsage(**own, **dict.fromkeys(_USAGES, False))
-
-
-def _issuer_of(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
-
-
-def _sign(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
-    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)

@@ -20,7 +20,7 @@ from tests.support.git_server import GitServer, Repository, skill_md
 from skillwire import Client
 from skillwire.errors import FetchError, SkillwireError
 from skillwire.resolver.sources import git as git_source
-from skillwire.trust.git import object_id
+from skillwire.trust.git_objects import object_id
 
 pytestmark = pytest.mark.deep
 

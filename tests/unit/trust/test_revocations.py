@@ -15,7 +15,8 @@ from skillwire import limits
 from skillwire.errors import TrustError
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.testing.fake_network import EPOCH
-from skillwire.trust.certificates import CertificateAuthority, Chain, RequestedNames
+from skillwire.trust.authority import CertificateAuthority
+from skillwire.trust.certificates import Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, digest_of, new_key, self_signed
 from skillwire.trust.revocations import (
     HOLDER,

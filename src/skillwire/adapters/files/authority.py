@@ -27,17 +27,8 @@ from skillwire.adapters.files.atomic import locked, storage_errors, write_atomic
 from skillwire.adapters.files.keys import read_certificates, read_private_key
 from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
 from skillwire.trust import certificates
-from skillwire.trust.certificates import (
-    LEAF_DAYS,
-    ROOT_DAYS,
-    CertificateAuthority,
-    RequestedNames,
-    VerifiedCertificate,
-    certificate_pem,
-    life_of,
-    new_root,
-    serial_of,
-)
+from skillwire.trust.authority import LEAF_DAYS, ROOT_DAYS, CertificateAuthority, new_root
+from skillwire.trust.certificates import RequestedNames, VerifiedCertificate, certificate_pem, life_of, serial_of
 from skillwire.trust.ecdsa import digest_of, new_key
 from skillwire.trust.revocations import CertificateHolder, RevokedCertificate, signed_at
 

@@ -30,9 +30,9 @@ from skillwire.errors import (
     TrustError,
     did_you_mean,
 )
-from skillwire.folder.files import zip_files
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
+from skillwire.folder.pack import zip_files
 from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
@@ -40,8 +40,8 @@ from skillwire.resolver.context import Attempt, ResolveContext, as_finding
 from skillwire.resolver.references import SKILL_FOLDERS, check_ref, is_range, reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
-from skillwire.trust import git
-from skillwire.trust.git import Tree, plan_skill, read_commit, read_pack, read_repository_archive
+from skillwire.trust.git_objects import Tree, plan_skill, read_commit, read_pack, read_repository_archive
+from skillwire.wire import git
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
 from skillwire.wire.fetch import ABSENT, DENIED, fetch
 

@@ -270,7 +270,7 @@ def test_all_certificates_of_a_key_are_taken_back_with_one(folder):
 
 def test_what_a_revoked_one_has_issued_is_in_the_book_and_what_a_thief_has_issued_is_not(folder, root_key):
     """The book says whom a new certificate is for, so the thief's of the same number has no worth either."""
-    from skillwire.trust.certificates import CertificateAuthority  # noqa: PLC0415 - for this one
+    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - for this one
 
     stolen = CertificateAuthority(folder._signer()._key, folder.centers[0])
     leaf = issue_authority_renewal(folder, "agent-001")

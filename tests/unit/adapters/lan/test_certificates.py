@@ -21,7 +21,8 @@ from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_discovery.credentials import write_renewal
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.trust.certificates import CertificateAuthority, RequestedNames, is_own, life_of, serial_of
+from skillwire.trust.authority import CertificateAuthority
+from skillwire.trust.certificates import RequestedNames, is_own, life_of, serial_of
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
 

@@ -32,7 +32,7 @@ from skillwire.protocols.skill_discovery.messages import (
     UnregisterAck,
 )
 from skillwire.testing.fake_network import EPOCH, VirtualClock
-from skillwire.trust.certificates import CertificateAuthority
+from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.trust.revocations import CertificateHolder, Revocations, RevokedCertificate
 

@@ -18,7 +18,8 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.node import Refused
 from skillwire.protocols.skill_discovery.route_agent import Acknowledged
 from skillwire.testing.fake_network import EPOCH
-from skillwire.trust.certificates import CertificateAuthority, Chain, RequestedNames
+from skillwire.trust.authority import CertificateAuthority
+from skillwire.trust.certificates import Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer
 

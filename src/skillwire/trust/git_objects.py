@@ -1,15 +1,11 @@
-"""Git without a checkout: the protocol's requests and answers, and the objects of a pack or an archive as files.
-
-Version 2 of the protocol: the same bytes go to a server over HTTP and to ``git upload-pack --stateless-rpc`` for a
-repository of this machine. A client names no haves, so each answer stands alone: references, or one pack.
+"""The objects of a Git repository, from a pack or an archive to files, without a checkout.
 
 Each object is named by the hash of its content, and read by that name alone: whatever a pack holds, a commit's name
 leads to the files of this commit. No filter, attribute, hook or submodule is obeyed, and a link is data. The files
 of a skill go through the rules for archives (:mod:`skillwire.trust.archive.plan`).
 
-Trust: answers and packs are hostile. The size of an answer is bounded before it comes here; :mod:`skillwire.limits`
-bounds the number of objects, their bytes once inflated, and the files of a tree, which may contain the same folder any
-number of times. Spec: gitprotocol-v2, gitprotocol-common, gitformat-pack.
+Trust: packs are hostile. :mod:`skillwire.limits` bounds the number of objects, their bytes once inflated, and the files
+of a tree, which may contain the same folder any number of times. Spec: gitformat-pack.
 """
 
 from __future__ import annotations
@@ -22,116 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from skillwire import limits
-from skillwire.errors import DecodeError, FetchError, TrustError
+from skillwire.errors import DecodeError, TrustError
 from skillwire.model.ref import GitFile
 from skillwire.trust.archive.gzip import read_gzip
 from skillwire.trust.archive.plan import ArchivePlan, Entry, check_file_size, plan_entries
 from skillwire.trust.archive.tar import read_tar
 from skillwire.trust.paths import check_path, show
-
-VERSION: Final = "version=2"
-_FLUSH, _DELIMITER = b"0000", b"0001"
-_LENGTH: Final = re.compile(rb"[0-9a-f]{4}")
-_REF: Final = re.compile(r"([0-9a-f]{40}) (\S{1,500})((?: \S+)*)", re.ASCII)
-_PEELED: Final = re.compile(r" peeled:([0-9a-f]{40})(?: |\Z)", re.ASCII)
-_DATA, _FATAL = 1, 3
-_SHOWN: Final = 200
-
-
-class Ref(NamedTuple):
-    """A reference and its object; for an annotated tag what the tag leads to."""
-
-    name: str
-    commit: str
-
-
-def ask_refs(prefixes: Iterable[str]) -> bytes:
-    """Return the request for the references that begin with ``prefixes``."""
-    return _request("ls-refs", ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)])
-
-
-def ask_objects(wanted: Iterable[str], *, depth: bool = False, filtered: str = "") -> bytes:
-    """Return the request for objects; with ``depth`` for commits with their trees and files, but no history.
-
-    The filter ``filtered`` leaves files out: ``blob:none`` all, ``blob:limit=BYTES`` large ones.
-    """
-    options = ["no-progress", *(["deepen 1"] if depth else []), *([f"filter {filtered}"] if filtered else [])]
-    return _request("fetch", [*options, *(f"want {name}" for name in wanted), "done"])
-
-
-def _request(command: str, lines: Iterable[str]) -> bytes:
-    return b"".join((_packet(f"command={command}"), _DELIMITER, *map(_packet, lines), _FLUSH))
-
-
-def _packet(line: str) -> bytes:
-    data = line.encode() + b"\n"
-    return b"%04x%s" % (len(data) + 4, data)
-
-
-def read_capabilities(answer: bytes) -> frozenset[str]:
-    """Return the features of ``fetch`` that a server offers. Raises DecodeError (``GIT_ANSWER``)."""
-    lines = [line.rstrip(b"\n") for line in _packets(answer) if line]
-    if lines and lines[0].startswith(b"# service="):
-        del lines[0]
-    if not lines or lines[0] != b"version 2":
-        raise DecodeError("GIT_ANSWER", "the server does not speak version 2 of Git's protocol")
-    if any(line.startswith(b"object-format=") and line != b"object-format=sha1" for line in lines):
-        raise DecodeError("GIT_ANSWER", "the repository names its objects by another hash than SHA-1")
-    fetch = next((line for line in lines if line.startswith(b"fetch=")), b"")
-    return frozenset(fetch.removeprefix(b"fetch=").decode(errors="replace").split())
-
-
-def read_refs(answer: bytes) -> dict[str, Ref]:
-    """Return references by name. Raises DecodeError (``GIT_ANSWER``), FetchError (``GIT_REFUSED``)."""
-    found: dict[str, Ref] = {}
-    lines = list(_packets(answer))
-    if not lines or lines[-1]:  # also an empty repository ends its answer
-        raise DecodeError("GIT_ANSWER", "the list of references has no end: the server failed, or knows no version 2")
-    for line in lines:
-        match = _REF.fullmatch(line.decode(errors="replace").rstrip("\n")) if line else None
-        if match is not None:
-            peeled = _PEELED.search(match[3])
-            found[match[2]] = Ref(match[2], peeled[1] if peeled else match[1])
-            if len(found) > limits.GIT_REFS:
-                raise DecodeError("GIT_ANSWER", f"there are over {limits.GIT_REFS} references")
-    return found
-
-
-def read_objects(answer: bytes) -> bytes:
-    """Return the pack of an answer. Raises DecodeError (``GIT_ANSWER``), FetchError (``GIT_REFUSED``)."""
-    lines = _packets(answer)
-    for line in lines:
-        if line == b"packfile\n":
-            break
-    pieces = []
-    for line in lines:
-        band, data = line[:1], line[1:]
-        if band == bytes([_FATAL]):
-            raise _refused(data)
-        if band == bytes([_DATA]):
-            pieces.append(data)
-    return b"".join(pieces)
-
-
-def _packets(answer: bytes) -> Iterator[bytes]:
-    """Yield the lines of an answer; an empty one for each separator."""
-    position = 0
-    while position < len(answer):
-        head = answer[position : position + 4]
-        size = int(head, 16) if _LENGTH.fullmatch(head) else 3
-        if size == 3 or position + max(size, 4) > len(answer):  # noqa: PLR2004  # no packet has this length
-            raise DecodeError("GIT_ANSWER", "the answer is not in Git's protocol")
-        line = answer[position + 4 : position + size]
-        if line.startswith(b"ERR "):
-            raise _refused(line[4:])
-        yield line
-        position += max(size, 4)
-
-
-def _refused(reason: bytes) -> FetchError:
-    text = ascii(reason[:_SHOWN].decode(errors="replace").strip())[1:-1]
-    return FetchError("GIT_REFUSED", f"the repository's server refuses: {text}")
-
 
 _KINDS: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _DELTA: Final = 7

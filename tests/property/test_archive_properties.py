@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 
 from skillwire.errors import DecodeError, TrustError, ValidationError
-from skillwire.folder.files import pack
+from skillwire.folder.pack import pack
 from skillwire.model.skill import FileContent
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.paths import check_path

@@ -13,7 +13,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.lint.site import SCHEMA_URI, examine_index
 from skillwire.folder.load import check_folder
 from skillwire.folder.manifest import parse_manifest
-from skillwire.folder.rules import json_document, sarif_document, text_lines
+from skillwire.folder.report import json_document, sarif_document, text_lines
 from skillwire.trust.hidden_text import find_hidden
 
 SECRET = "ghp_" + "a1" * 18

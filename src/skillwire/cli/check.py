@@ -31,10 +31,11 @@ from skillwire.cli.output import (
 from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, UsageError
 from skillwire.folder.differences import compare_contents
 from skillwire.folder.files import find_bare_folders, find_folders
-from skillwire.folder.lint.documents import Fix, plan_fixes
+from skillwire.folder.fix import Fix, plan_fixes
 from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
-from skillwire.folder.rules import CheckLevel, by_place, json_document, sarif_document, summary, text_lines
+from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
+from skillwire.folder.rules import CheckLevel
 from skillwire.folder.scaffold import scaffold
 from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding

@@ -28,12 +28,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
-from skillwire.folder.files import pack, read_files
+from skillwire.folder.files import read_files
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
-from skillwire.folder.lint import FolderContent, lint_hidden, lint_links, text_files
+from skillwire.folder.lint import FolderContent, text_files
 from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secrets
 from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint_skill_md
+from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Input, Manifest, load_action, read_manifest
+from skillwire.folder.pack import pack
 from skillwire.folder.rules import CheckLevel, Findings
 from skillwire.model.access import Access, narrowest_access
 from skillwire.model.digest import Digest

@@ -31,9 +31,9 @@ from skillwire.errors import (
     ValidationError,
     one_line,
 )
-from skillwire.folder.files import zip_files
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.load import RefusedFolder, packed_files, prepare_files
+from skillwire.folder.pack import zip_files
 from skillwire.model.access import Access
 from skillwire.model.package import AnnouncedFile, upload_number
 from skillwire.model.skill import SKILL_MD, FileContent, Skill

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.errors import NotFoundError, ValidationError
-from skillwire.folder.files import find_bare_folders, find_folders, pack
+from skillwire.folder.files import find_bare_folders, find_folders
 from skillwire.folder.load import (
     IdentifiedSkill,
     PreparedSkill,
@@ -19,6 +19,7 @@ from skillwire.folder.load import (
     load_folder,
     prepare,
 )
+from skillwire.folder.pack import pack
 from skillwire.model.access import Access
 from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.skill import Identifiers

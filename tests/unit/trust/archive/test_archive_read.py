@@ -4,7 +4,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, TrustError
-from skillwire.folder.files import pack
+from skillwire.folder.pack import pack
 from skillwire.model.skill import FileContent
 from skillwire.trust.archive import read_archive
 

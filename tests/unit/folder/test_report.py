@@ -7,7 +7,8 @@ import pytest
 
 from skillwire.codes import CODES
 from skillwire.errors import SourceLocation
-from skillwire.folder.rules import RULES, by_place, cause, json_document, sarif_document, summary, text_lines
+from skillwire.folder.report import by_place, cause, json_document, sarif_document, summary, text_lines
+from skillwire.folder.rules import RULES
 from skillwire.model.skill import Finding
 
 ONE = Finding(

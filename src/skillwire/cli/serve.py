@@ -275,7 +275,7 @@ def command(
     with ExitStack() as stack:
         reached = network if base_url is not None else network or node
         listeners = [stack.enter_context(one) for one in run.listen_for(reached, host, port)]
-        address = run.address_of(listeners[0])
+        address = run.listener_url(listeners[0])
         exposure = base_url_warning(base_url, listeners)
         exposure = exposure or exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)

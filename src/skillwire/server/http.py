@@ -114,7 +114,7 @@ class RequestIds:
 LOGGED: Final[ContextVar[RequestIds | None]] = ContextVar("skillwire_request", default=None)
 
 
-def address_of(scope: Scope) -> str:
+def client_address(scope: Scope) -> str:
     """Return the IP address that a request came from; empty when the server does not say."""
     return scope["client"][0] if scope.get("client") else ""
 

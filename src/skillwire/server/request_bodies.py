@@ -20,7 +20,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError, StorageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.http import address_of, read_fields
+from skillwire.server.http import client_address, read_fields
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.quotas import network_of
 
@@ -118,7 +118,7 @@ class Bodies:
     @asynccontextmanager
     async def reading(self, scope: Scope, receive: Receive) -> AsyncIterator[Body]:
         """Yield the body of a request; empty for a method without one. Raises ProblemError (413, 415, 503)."""
-        body = Body(self, network_of(address_of(scope)))
+        body = Body(self, network_of(client_address(scope)))
         try:
             if scope["method"] in WITH_BODY:
                 data = bytearray()
@@ -134,7 +134,7 @@ class Bodies:
         self, scope: Scope, receive: Receive, spool: Callable[[], BinaryIO]
     ) -> AsyncIterator[SpooledBody]:
         """Yield the body of a request in a file of ``spool``. Raises as :meth:`reading`, and StorageError."""
-        body = Body(self, network_of(address_of(scope)))
+        body = Body(self, network_of(client_address(scope)))
         try:
             with spool() as file:
                 digest, size = hashlib.sha256(), 0

@@ -29,7 +29,7 @@ from skillwire.server.http import (
     CONTEXT,
     VARY,
     RequestIds,
-    address_of,
+    client_address,
     encode_fields,
     path_of,
     read_fields,
@@ -187,7 +187,7 @@ class RequestContext:
     @property
     def address(self) -> str:
         """The IP address that the request came from; empty when the server does not say."""
-        return address_of(self.scope)
+        return client_address(self.scope)
 
     @property
     def method(self) -> str:

@@ -34,7 +34,7 @@ from skillwire.protocols.skills_rpc.codec import (
     params_type,
 )
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
-from skillwire.server.http import PAGE_REFUSED, address_of
+from skillwire.server.http import PAGE_REFUSED, client_address
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.quotas import network_of
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Body, Bounds
@@ -102,7 +102,7 @@ class ByteQuota:
 @contextmanager
 def hold_bytes(bodies: Bodies, scope: Scope) -> Iterator[ByteQuota]:
     """Give a quota for the answer to a request that is itself counted elsewhere."""
-    body = Body(bodies, network_of(address_of(scope)))
+    body = Body(bodies, network_of(client_address(scope)))
     try:
         yield ByteQuota(body)
     finally:

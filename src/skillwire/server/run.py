@@ -80,7 +80,7 @@ def _listen(family: int, address: Any, *, is_only_ipv6: bool = False) -> socket.
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     """Return the URL under which this machine reaches ``listener``."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # everywhere includes here

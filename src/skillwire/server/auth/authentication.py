@@ -41,7 +41,7 @@ from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAu
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth, is_signed_by, read_signature
 from skillwire.registry.tokens import PREFIX, Tokens
 from skillwire.server.configuration import MCP_PATH, OAuth2Settings, ServerConfiguration
-from skillwire.server.http import IDENTITY_NAMES, address_of, path_of, read_fields, site_of
+from skillwire.server.http import IDENTITY_NAMES, client_address, path_of, read_fields, site_of
 from skillwire.server.problems import Problem, ProblemError, refused, too_many
 from skillwire.server.quotas import RateLimit, RateLimiter, caller_of, is_this_machine
 
@@ -333,7 +333,7 @@ class Authentication:
         Raises ProblemError: invalid credentials (401), the issuer is down (503), or too many requests (429).
         """
         shown = read_fields(scope["headers"], *IDENTITY_NAMES)
-        address = address_of(scope)
+        address = client_address(scope)
         if not shown:
             return AuthResult(None, self.count_anonymous(address))
         try:
@@ -354,7 +354,7 @@ class Authentication:
         """
         token = await self.tokens().recognise(key)
         if token is None:
-            self.count_failure(address_of(scope))
+            self.count_failure(client_address(scope))
         return token
 
     def count_failure(self, address: str) -> None:
@@ -365,7 +365,7 @@ class Authentication:
 
     def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
         """Count ``number`` more requests of one body; return the fields of what is left. Raises ProblemError (429)."""
-        address, fields = address_of(scope), {}
+        address, fields = client_address(scope), {}
         limiter = self._anonymous if principal is None else self._callers
         for _ in range(number):
             fields = dict(self._count(limiter, principal or ANONYMOUS, address))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar, overload
 
 from skillwire import limits
@@ -22,7 +23,7 @@ from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.server.app import Application, create_app, lan_settings
 from skillwire.server.components import PublishedFunction
 from skillwire.server.log import configure_logging
-from skillwire.server.run import address_of, listen, run
+from skillwire.server.run import listen, listener_url, run
 from skillwire.trust.hidden_text import neutralise
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -166,10 +167,12 @@ class Publisher:
 
         def ready(_: object) -> None:
             on_ready(address)
-            sys.stdout.flush()  # else a pipe or a log gets what `print` wrote when the server ends
+            if sys.stdout is not None:
+                with suppress(OSError, ValueError):  # the server runs on when nothing reads its output
+                    sys.stdout.flush()  # else a pipe or a log gets what `print` wrote when the server ends
 
         with listen(host, port) as listener:
-            address = address_of(listener)
+            address = listener_url(listener)
             run(application, listener, on_ready=ready)
 
 

@@ -14,10 +14,10 @@ from skillwire.server.auth.access_token import (
     check_form,
     decode_token,
     is_jwt,
-    read_key_set,
     validate_claims,
     verify,
 )
+from skillwire.server.auth.issuer import read_key_set
 
 RULES = TokenRules(ISSUER, frozenset({AUDIENCE}), allow_untyped=True)
 VALUES = st.recursive(

@@ -48,19 +48,16 @@ from skillwire.protocols.oauth.client import fetch_metadata as fetch_server_meta
 from skillwire.registry.accounts import Person
 from skillwire.server.auth.access_token import (
     AccessClaims,
-    Driver,
-    IssuerKeys,
     TokenRules,
-    ask,
     check_form,
     decode_payload,
     decode_token,
-    fetch_metadata,
     is_jwt,
     read_claims,
     validate_claims,
     verify,
 )
+from skillwire.server.auth.issuer import Driver, IssuerKeys, ask_issuer, fetch_metadata
 from skillwire.server.configuration import MCP_PATH, Credentials, Grants, OAuth2Settings
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.address import AddressPolicy
@@ -154,7 +151,7 @@ class Introspection:
 
     async def _ask(self, token: str) -> _Answer:
         async with self._turn:
-            claims = await ask(self._driver, self._rules.issuer, self._introspect(token))
+            claims = await ask_issuer(self._driver, self._rules.issuer, self._introspect(token))
         try:
             if claims.get("active") is not True or str(claims.get("token_type", "bearer")).lower() != "bearer":
                 raise refused("the access token is not in force", "inactive")
@@ -314,7 +311,7 @@ class OidcSignIn:
         code = read_answer(target, asked)
         methods = server.secret_methods
         client = ClientIdentity(*self._credentials, bool(methods) and "client_secret_basic" not in methods)
-        tokens = await ask(self._driver, server.token_url, redeem_code(asked, code, client))
+        tokens = await ask_issuer(self._driver, server.token_url, redeem_code(asked, code, client))
         return await self._verify(tokens.id_token or "", carried["nonce"])
 
     async def close(self) -> None:
@@ -324,7 +321,7 @@ class OidcSignIn:
     async def _metadata(self) -> ServerMetadata:
         now = self._monotonic()
         if self._server is None or now - self._server[0] > limits.JWKS_FRESH_SECONDS:
-            found = await ask(self._driver, self.issuer, fetch_server_metadata(self.issuer))
+            found = await ask_issuer(self._driver, self.issuer, fetch_server_metadata(self.issuer))
             if found is None:
                 raise unavailable("it publishes no metadata", self.issuer)
             for url in (found.token_url, found.authorization_url):

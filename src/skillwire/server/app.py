@@ -49,6 +49,7 @@ from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.account_pages import SignInPages
 from skillwire.server.auth.authentication import Authentication
+from skillwire.server.background import wait_for
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
@@ -56,7 +57,7 @@ from skillwire.server.execution_service import Dispatcher, log_publish_warnings
 from skillwire.server.executions import ExecutionRoutes, Executions
 from skillwire.server.log import MissingNames
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
-from skillwire.server.monitoring import ExecutionStats, ReadinessCheck, wait_for
+from skillwire.server.monitoring import ExecutionStats, ReadinessCheck
 from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from skillwire.model.lan import DhtStatus
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
-    from skillwire.server.monitoring import BackgroundTasks
     from skillwire.server.revision import Revision
 
 #: Seconds between two looks at the catalog and the local network, and that the names of bootstrap nodes may take.

@@ -48,9 +48,9 @@ from skillwire.model.execution import (
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, SkillDescriptor
 from skillwire.protocols.skill_sharing.server import Sharing
+from skillwire.server.background import BackgroundTasks, wait_until_set
 from skillwire.server.http import LOGGED
 from skillwire.server.log import GRANT, few
-from skillwire.server.monitoring import BackgroundTasks, wait_until_set
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 from skillwire.wire.tracing import open_span, read_trace
 

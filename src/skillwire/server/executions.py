@@ -23,10 +23,10 @@ from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials
+from skillwire.server.background import BackgroundTasks
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
-from skillwire.server.monitoring import BackgroundTasks
 from skillwire.server.openapi import CONDITION, JSON, TEXT
 from skillwire.server.problems import NOT_FOUND, READ
 from skillwire.server.request_bodies import Bodies, Body

@@ -46,8 +46,8 @@ from skillwire.model.execution import (
     Reason,
 )
 from skillwire.model.url import parse_url
+from skillwire.server.background import wait_until_set
 from skillwire.server.execution_service import Dispatcher, ExecutionService, log_facts, span_attributes
-from skillwire.server.monitoring import wait_until_set
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.tracing import open_span, read_trace, send_traced
 

@@ -12,7 +12,7 @@ from tests.support.receiver import Receiver
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.url import parse_url
-from skillwire.server.monitoring import BackgroundTasks
+from skillwire.server.background import BackgroundTasks
 from skillwire.server.worker import WebhookSender
 from skillwire.trust.address import AddressPolicy
 

@@ -35,9 +35,10 @@ from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.limits import ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer, check_record_size
+from skillwire.server.background import wait_until_set
 from skillwire.server.execution_service import Notifier
 from skillwire.server.lan.health import GOOD, UNCHECKED, HealthReading, SkillHealth
-from skillwire.server.monitoring import LanCount, wait_until_set
+from skillwire.server.monitoring import LanCount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanSnapshot
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
-    from skillwire.server.monitoring import BackgroundTasks
     from skillwire.server.revision import Revision
     from skillwire.wire.node import Peer
 

@@ -45,7 +45,8 @@ from skillwire.server.routes.executions import (
 from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
-from skillwire.server.worker import WebhookSender, Worker
+from skillwire.server.webhooks import WebhookSender
+from skillwire.server.worker import Worker
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.url import parse_url
 from skillwire.server.background import BackgroundTasks
-from skillwire.server.worker import WebhookSender
+from skillwire.server.webhooks import WebhookSender
 from skillwire.trust.address import AddressPolicy
 
 KEY = b"k" * 32

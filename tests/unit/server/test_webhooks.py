@@ -17,7 +17,7 @@ from skillwire.executions import webhooks
 from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.execution import ExecutionSettings, Failure, NewExecution
 from skillwire.server.execution_service import ExecutionService
-from skillwire.server.worker import WebhookSender
+from skillwire.server.webhooks import WebhookSender
 from skillwire.wire.exchange import HttpResponse
 
 pytestmark = pytest.mark.virtual_time

@@ -61,10 +61,11 @@ from skillwire.server.monitoring import ExecutionStats, ReadinessCheck
 from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
+from skillwire.server.routes.apm import ApmRegistry
 from skillwire.server.routes.clawhub import ClawHub
-from skillwire.server.routes.client_apis import ApmRegistry, HostedSkillsApi
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
+from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp

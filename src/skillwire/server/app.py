@@ -62,6 +62,7 @@ from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.apm import ApmRegistry
+from skillwire.server.routes.call_pages import CallPages
 from skillwire.server.routes.clawhub import ClawHub
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
@@ -69,7 +70,8 @@ from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
-from skillwire.server.routes.package_pages import make_pages
+from skillwire.server.routes.package_pages import PackagePages
+from skillwire.server.routes.pages import SkillPages
 from skillwire.server.routes.registry import RegistryApi
 from skillwire.server.routes.registry_accounts import RegistryAccounts
 from skillwire.server.routes.rpc import SkillsRpcProtocol
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Executor, RunBlobs
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
+    from skillwire.server.console_request import Sessions
     from skillwire.server.routing import Route
 
     StrPath = str | os.PathLike[str]
@@ -364,13 +367,21 @@ def make_services(
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.service.ledger),
-        pages=make_pages(parts, console.sessions),
+        pages=_make_pages(parts, console.sessions),
         console=console,
         lan=service,
         dht=node,
         close=[parts.resign, *([] if identity is None else [identity.close])],
         authority=authority,
     )
+
+
+def _make_pages(parts: Components, sessions: Sessions) -> SkillPages:
+    """Return the pages of a server, with those of packages where it is a registry."""
+    blobs, answer_call = parts.catalog.blobs, CallPages(parts, sessions).answer
+    if parts.packages is None:
+        return SkillPages(blobs, answer_call)
+    return PackagePages(blobs, parts.packages, sessions.find, answer_call)
 
 
 def make_components(

@@ -4,8 +4,8 @@ It covers the error codes (:data:`skillwire.codes.CODES`) and the lint rules (:d
 one list.
 
 A JSON Schema (2020-12) of each document that commands print with ``--json`` is made from the document's type. These
-types are typed dictionaries, not ``msgspec.Struct``s: importing msgspec takes longer than a whole ``list --json``, and
-a dictionary needs no import. A document names its schema in the field ``schema``, as ``skillwire/NAME/N``. Within a
+types are typed dictionaries and named tuples, not ``msgspec.Struct``s: importing msgspec takes longer than a whole
+``list --json``. A document names its schema in the field ``schema``, as ``skillwire/NAME/N``. Within a
 number N a field is never removed, renamed or given another meaning or type; fields may be added, and values to a list
 of allowed ones. Anything else makes N+1. Tests validate every document that a test makes a command print.
 """
@@ -90,12 +90,23 @@ def explanations() -> dict[str, CodeObject]:
     generated = json.loads(_GENERATED.read_bytes())
     sections, examples = generated["sections"], generated["examples"]
     errors = {
-        code: CodeObject(code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}"))
+        code: CodeObject(
+            code=code,
+            kind="error",
+            group=sections.get(code, ""),
+            documentation=documentation_link(f"{DOCS_PAGE}#{code.lower()}"),
+            **row._asdict(),
+        )
         for code, row in CODES.items()
     }
     rules = {
         code: CodeObject(
-            code, "lint rule", sections.get(code, ""), row.summary, row.cause, row.fix,
+            code=code,
+            kind="lint rule",
+            group=sections.get(code, ""),
+            summary=row.summary,
+            cause=row.cause,
+            fix=row.fix,
             retryable=False,
             exit_code=_CHECK_FAILED if "error" in {row.level_strict, row.level_lenient} else None,
             documentation=documentation_link(f"{_RULES_PAGE}#{code.lower()}"),
@@ -104,7 +115,7 @@ def explanations() -> dict[str, CodeObject]:
             example=examples.get(code),
         )
         for code, row in RULES.items()
-    }  # fmt: skip
+    }
     return errors | rules
 
 

@@ -171,7 +171,11 @@ class ResolveContext(NamedTuple):
         """Trace an attempt with the answer that came."""
         age = max(self.clock() - document.fetched_at, 0.0)
         fresh_for = max(lifetime(document.headers) - age, 0.0)
-        self.trace(Attempt(*attempt[:2], answered_by, age, fresh_for, generation, entries))
+        self.trace(
+            attempt._replace(
+                answered_by=answered_by, age=age, fresh_for=fresh_for, generation=generation, entries=entries
+            )
+        )
 
     @contextmanager
     def attempt(self, url: str) -> Iterator[Attempt]:

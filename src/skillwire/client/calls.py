@@ -366,7 +366,13 @@ class Calls:
             yield from self._context.try_change(partial(self._book.drop, plan.record))
             output, media_type = answer.output or (None, "")  # a provider that answered with it
             execution = replace(
-                known(plan.record), status=ExecutionStatus.COMPLETED, output=output, content_type=media_type
+                known(plan.record),
+                execution_id=None,
+                status_url=None,
+                result_url=None,
+                status=ExecutionStatus.COMPLETED,
+                output=output,
+                content_type=media_type,
             )
             return ExecutionFollower(execution, plan.record, self._line, options.on_change, answer)
         endpoint, execution_id = plan.descriptor.endpoint, answer.response.execution_id

@@ -884,6 +884,7 @@ class TestHostileAnswers:
         place.post(answer)
         execution = place.call()
         assert (execution.status, execution.output, execution.execution_id) == ("completed", output, None)
+        assert (execution.status_url, execution.result_url) == (None, None)
         assert place.book == []
 
 

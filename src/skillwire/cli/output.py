@@ -45,9 +45,9 @@ _KEPT: Final = "\0"  # stands for a space at which no line is broken; what is pr
 _ROOM: Final = 20  # columns that a broken line needs beside its indent
 _ROOM_OF_CELL: Final = 24  # columns that the last cell of a table needs to say anything
 _STEP: Final = 2  # columns
-_PATIENCE: Final = 1.0  # seconds before the line appears
-_INTERVAL: Final = 0.2  # seconds between two drawings of it
-_BAR: Final = 20  # characters
+_PROGRESS_DELAY: Final = 1.0  # seconds before the line appears
+_PROGRESS_INTERVAL: Final = 0.2  # seconds between two drawings of it
+_PROGRESS_WIDTH: Final = 20  # characters
 _CLEAR: Final = "\r\x1b[K"
 _KILO: Final = 1000
 
@@ -434,9 +434,9 @@ class Progress:
         return print_beside
 
     def _draw_until(self, ended: threading.Event) -> None:
-        wait = _PATIENCE
+        wait = _PROGRESS_DELAY
         while not ended.wait(wait):
-            wait = _INTERVAL
+            wait = _PROGRESS_INTERVAL
             with self._lock:
                 line = self._line(time.monotonic() - self._started, columns() - 1)
                 sys.stderr.write(_CLEAR + line)
@@ -454,8 +454,8 @@ class Progress:
         what = one_line(f"{self._label} {self._host}" if self._host and not self._total else self._label)
         parts = [f"{what} … {seconds:.0f} s"]
         if self._total:
-            filled = _BAR * min(self._done, self._total) // self._total
-            parts = [f"{what} [{'#' * filled}{'-' * (_BAR - filled)}] {self._done}/{self._total}"]
+            filled = _PROGRESS_WIDTH * min(self._done, self._total) // self._total
+            parts = [f"{what} [{'#' * filled}{'-' * (_PROGRESS_WIDTH - filled)}] {self._done}/{self._total}"]
         if self._bytes:
             parts += [_size(self._bytes), f"{_size(self._bytes / seconds)}/s"]
         if self._total and 0 < self._done < self._total:

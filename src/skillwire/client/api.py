@@ -165,7 +165,7 @@ class _ListClient(AsyncClient):
             fields = {"Accept": "application/json", **({"Authorization": credential} if credential else {})}
             return HttpRequest(url, "GET", fields, max_bytes=limits.MIB)
 
-        return await self._runner.run(self._session.ask(url, request))
+        return await self._runner.run(self._session.fetch_named(url, request))
 
 
 async def read_executions(server: str, token: str | None) -> ExecutionList:

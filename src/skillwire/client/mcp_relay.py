@@ -203,7 +203,9 @@ class RelayClient(AsyncClient):
 
     async def _relay_one(self, relay: Relay, message: Message, write: Callable[[bytes], object]) -> None:
         try:
-            response = await self._runner.run(self._session.ask(relay.endpoint, partial(relay.request, message)))
+            response = await self._runner.run(
+                self._session.fetch_named(relay.endpoint, partial(relay.request, message))
+            )
             lines: list[bytes | None] = [*relay.lines(message, response)]
         except SkillwireError as error:
             self._session.explain(error)

@@ -68,14 +68,14 @@ class _RpcFlows(Generic[RunnerT]):
         """Its URL."""
         return self._endpoint
 
-    def _allowing(self, flow: Flow[T]) -> Flow[T]:
+    def _after_allowing(self, flow: Flow[T]) -> Flow[T]:
         yield from work(lambda: self._session.access.allow_url(self._endpoint))
         return (yield from flow)
 
     def _ask(
         self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS
     ) -> Flow[T]:
-        return self._allowing(ask(self._endpoint, params, self._session.context, decode, timeout=timeout))
+        return self._after_allowing(ask(self._endpoint, params, self._session.context, decode, timeout=timeout))
 
     def _read_skill_file(self, params: ReadSkillFile) -> Flow[bytes]:
         file = yield from read_text_or_bytes(self._endpoint, params, self._session.context, decode_file)
@@ -123,7 +123,7 @@ class RpcSkills(_RpcFlows[SyncRunner]):
     def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
         """Return the bytes of one file of a skill."""
         params = ReadSkillFile(name=name, path=path, version=version)
-        return self._runner.run(self._allowing(self._read_skill_file(params)))
+        return self._runner.run(self._after_allowing(self._read_skill_file(params)))
 
     def execute_skill(
         self,
@@ -175,12 +175,12 @@ class RpcSkills(_RpcFlows[SyncRunner]):
     def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
         """Store bytes or a text of the media type ``kind`` at the endpoint for a while; return its id."""
         data = content.encode() if isinstance(content, str) else content
-        return self._runner.run(self._allowing(create_blob(self._endpoint, data, kind, self._session.context)))
+        return self._runner.run(self._after_allowing(create_blob(self._endpoint, data, kind, self._session.context)))
 
     def read_blob(self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None) -> BlobPart:
         """Return the beginning of a blob, its end (``sample_tail``) or all of it (``full``), as bytes."""
         params = ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)
-        return self._runner.run(self._allowing(self._read_blob(params)))
+        return self._runner.run(self._after_allowing(self._read_blob(params)))
 
     def load_skills_protocol_guide(self) -> str:
         """Return the guide that every endpoint has for models."""
@@ -188,7 +188,9 @@ class RpcSkills(_RpcFlows[SyncRunner]):
 
     def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call any method by its name; return its result unchecked."""
-        return self._runner.run(self._allowing(ask_any(self._endpoint, method, params or {}, self._session.context)))
+        return self._runner.run(
+            self._after_allowing(ask_any(self._endpoint, method, params or {}, self._session.context))
+        )
 
 
 @documented_by(RpcSkills)

@@ -148,7 +148,7 @@ class ClientSession(InstallFlows):
             fix = fix.replace("skillwire.toml", str(user_file()))
             error.fix = f"{reason}, and a project file may name only public addresses. {fix}"
 
-    def ask(self, url: str, make: Callable[[str | None], HttpRequest]) -> Flow[HttpResponse]:
+    def fetch_named(self, url: str, make: Callable[[str | None], HttpRequest]) -> Flow[HttpResponse]:
         """Return the answer of an address that the user named to the request that ``make`` returns for a credential."""
         yield from work(partial(self.access.allow_url, url))
         return (yield from fetch(make(self.context.credential_for(url))))

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE: Final = "skillwire.toml"
 #: Keys of ``discovery`` that a project cannot set.
-OWN: Final = ("agentId", "trust", "skillCenter", "dht", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
+OWN_DISCOVERY_KEYS: Final = (
+    "agentId",
+    "trust",
+    "skillCenter",
+    "dht",
+    "udp.interfaces",
+    "udp.ttl",
+    "udp.datagramsPerSecond",
+)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -286,39 +294,39 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
     for source in reversed(sources):
         if not isinstance(source.value, dict):
             raise UsageError("SETTING_FORM", "discovery must be a table", place=source.place)
-        lan.read_discovery(source.value, source.place.source, place=partial(_place, [source]))
+        lan.read_discovery(source.value, source.place.source, place=partial(_discovery_place, [source]))
         if source.is_project:
-            for path in _paths(source.value):
-                if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
+            for key in _key_paths(source.value):
+                if any(f"{key}.".startswith(f"{own}.") for own in (*OWN_DISCOVERY_KEYS, "discovery")):
                     where = "your own skillwire.toml, whose path skillwire config path prints"
                     fix = f"Set it in {where}, or in the file that SKILLWIRE_DISCOVERY names."
-                    message = f"a project's file cannot set discovery.{path}"
+                    message = f"a project's file cannot set discovery.{key}"
                     raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
         else:
             folder = os.path.dirname(source.place.source)  # noqa: PTH120  # a text, no access
-        _join(joined, source.value)
+        _join_tables(joined, source.value)
     if not joined:
         return lan.LanSettings()
-    return lan.read_discovery(joined, "discovery", place=partial(_place, sources), folder=folder)
+    return lan.read_discovery(joined, "discovery", place=partial(_discovery_place, sources), folder=folder)
 
 
-def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
+def _discovery_place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
     """Return the location of a key of the joined table: in the first source that has it, else the first source."""
     return next((source.places[path] for source in sources if path in source.places), sources[0].place)
 
 
-def _paths(table: object, before: str = "") -> Iterator[str]:
+def _key_paths(table: object, before: str = "") -> Iterator[str]:
     """Yield the path of each key without a table; a key may contain dots itself."""
     if not isinstance(table, dict):
         yield before.removesuffix(".")
         return
     for key, value in table.items():
-        yield from _paths(value, f"{before}{key}.")
+        yield from _key_paths(value, f"{before}{key}.")
 
 
-def _join(joined: dict[str, Any], table: Mapping[str, Any]) -> None:
+def _join_tables(joined: dict[str, Any], table: Mapping[str, Any]) -> None:
     for key, value in table.items():
         if isinstance(value, dict):
-            _join(joined.setdefault(key, {}), value)
+            _join_tables(joined.setdefault(key, {}), value)
         else:
             joined[key] = value

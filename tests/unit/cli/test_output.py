@@ -202,7 +202,7 @@ def put_screen(monkeypatch):
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+    monkeypatch.setattr(module, "_PROGRESS_DELAY", 0.01)
     return screen
 
 
@@ -256,7 +256,7 @@ def test_what_is_told_meanwhile_stands_on_a_line_of_its_own(monkeypatch):
 def test_nothing_but_a_terminal_sees_it(monkeypatch, shown):
     stream = io.StringIO() if shown else Screen()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "_PATIENCE", 0.0)
+    monkeypatch.setattr(module, "_PROGRESS_DELAY", 0.0)
     before = threading.active_count()
     with Progress(shown=shown).during("reading"):
         assert threading.active_count() == before

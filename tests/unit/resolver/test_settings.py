@@ -8,7 +8,7 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.references import lan_capability, parse_reference
-from skillwire.resolver.settings import OWN, join_discovery
+from skillwire.resolver.settings import OWN_DISCOVERY_KEYS, join_discovery
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_what_is_the_users_own_is_named_as_the_configuration_names_it():
     from skillwire.protocols.skill_discovery.settings import KEYS  # noqa: PLC0415  # beside what it is for
 
     tables = {key.rpartition(".")[0] for key in KEYS}
-    assert not [name for name in OWN if name not in KEYS and name not in tables]
+    assert not [name for name in OWN_DISCOVERY_KEYS if name not in KEYS and name not in tables]
 
 
 def test_a_file_of_the_environment_takes_the_place_of_all(places, tmp_path):

@@ -35,11 +35,11 @@ from skillwire.model.execution import ExecutionQuery
 if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.documents_run import TopDocument
-    from skillwire.client import api
+    from skillwire.client import server_lists
     from skillwire.executions import view
     from skillwire.executions.view import ExecutionList
 else:  # load msgspec
-    api = LazyModule("client.api")
+    server_lists = LazyModule("client.server_lists")
     view = LazyModule("executions.view")
 
 _STATUS: Final[Mapping[str, Callable[[object], Part]]] = {
@@ -156,7 +156,7 @@ class _View:
     async def _read(self) -> ExecutionList:
         """Return the executions: from the server, or from the database on this machine."""
         if self._server is not None:
-            return await api.read_executions(self._server, self._token)
+            return await server_lists.read_executions(self._server, self._token)
         if not self._stores.exists:
             return view.list_executions((), {}, time.time())
         ledger = self._stores.ledger

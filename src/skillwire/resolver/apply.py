@@ -40,8 +40,9 @@ from skillwire.model.skill import SKILL_MD, SKILL_TOML, FileContent, Finding, is
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import UnstoredBytes, fetch_artifact, fetch_files
 from skillwire.resolver.context import as_finding, timestamp
+from skillwire.resolver.git_references import means_version
 from skillwire.resolver.plan import compare_with_folder, hash_files
-from skillwire.resolver.references import exact_reference_to, means_version, reference_to
+from skillwire.resolver.references import exact_reference_to, reference_to
 from skillwire.resolver.sources import GIT, open_source
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.hidden_text import find_hidden

@@ -29,7 +29,7 @@ from skillwire.model.package import parse_range, parse_requirement
 from skillwire.model.ref import LOCAL, GitFacts, InstallLocation, Lock, LockedSkill
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import check_ref
+from skillwire.resolver.git_references import check_ref
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import Flow, work

@@ -12,7 +12,7 @@ from skillwire.folder.files import find_folders
 from skillwire.folder.load import load_folder
 from skillwire.model.ref import LOCAL, LockedSkill, SkillRef
 from skillwire.resolver.context import ResolveContext
-from skillwire.resolver.references import SKILL_FOLDERS
+from skillwire.resolver.git_references import SKILL_FOLDERS
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.wire.exchange import Flow, work
 

@@ -37,7 +37,8 @@ from skillwire.model.digest import Digest
 from skillwire.model.ref import LOCAL, GitFacts, GitFile, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, is_skill_name, is_version
 from skillwire.resolver.context import Attempt, ResolveContext, as_finding
-from skillwire.resolver.references import SKILL_FOLDERS, check_ref, is_range, reference_to
+from skillwire.resolver.git_references import SKILL_FOLDERS, check_ref, is_range
+from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust.git_objects import Tree, plan_skill, read_commit, read_pack, read_repository_archive

@@ -26,10 +26,7 @@ from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import (
     InstallReport,
     apply_install,
-    check_accepted,
-    compare_versions,
     fetch_contents,
-    hold_back,
     inspect_plan,
     no_digest,
     open_content,
@@ -58,6 +55,7 @@ from skillwire.resolver.rank import check_digests, describe
 from skillwire.resolver.references import Reference, at_version, parse_reference, reference_to, sharing_below
 from skillwire.resolver.resolve import DependencySources, InstalledRequirement, select_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
+from skillwire.resolver.review import check_accepted, compare_versions, hold_back
 from skillwire.resolver.sources import AGENT_SKILLS, GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, usable_versions
 from skillwire.wire.exchange import Flow, limit_time, work

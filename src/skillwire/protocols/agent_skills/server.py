@@ -1,4 +1,4 @@
-"""The address space of a site, as a function of the catalog.
+"""The address space of a site, and its encoded indexes, as functions of the catalog.
 
 A :class:`Site` is made from a catalog that is already reduced to what the caller may see. It opens no file and has no
 table of URLs: a path is split, the skill found by name and the file by its exact path in the skill's list. So a path

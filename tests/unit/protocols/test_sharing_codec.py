@@ -19,7 +19,13 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.codec import RULES, check_version, decode_descriptor, decode_index, execution_url
+from skillwire.protocols.skill_sharing.codec import (
+    VERSION_RULES,
+    check_version,
+    decode_descriptor,
+    decode_index,
+    execution_url,
+)
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, decode_error, encode_error
 from skillwire.protocols.skill_sharing.messages import PROTOCOL_VERSION, Retry
 from skillwire.protocols.skill_sharing.validation import validate
@@ -229,7 +235,7 @@ class TestVersions:
         assert caught.value.message == f"Protocol version {document} is not compatible with consumer version {consumer}"
 
     def test_table_has_a_row_for_each_case(self):
-        assert set(RULES) == {-1, 0, 1}
+        assert set(VERSION_RULES) == {-1, 0, 1}
         check_version(PROTOCOL_VERSION)
 
     @pytest.mark.spec("SSP-version-semver")

@@ -55,7 +55,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 
-class Rule(NamedTuple):
+class VersionRule(NamedTuple):
     """Whether a consumer reads a document of a major version in this relation to its own."""
 
     document: str
@@ -64,10 +64,10 @@ class Rule(NamedTuple):
 
 
 #: How the document's MAJOR is, beside the consumer's. Spec: SSP §6.3.
-RULES: Final[dict[int, Rule]] = {
-    1: Rule("newer", False, "A consumer cannot read a newer major version."),
-    0: Rule("same", True, "Minor and patch versions only add."),
-    -1: Rule("older", True, "A consumer reads older major versions."),
+VERSION_RULES: Final[dict[int, VersionRule]] = {
+    1: VersionRule("newer", False, "A consumer cannot read a newer major version."),
+    0: VersionRule("same", True, "Minor and patch versions only add."),
+    -1: VersionRule("older", True, "A consumer reads older major versions."),
 }
 
 
@@ -79,7 +79,7 @@ def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: Sour
     if not is_version(version):
         raise ValidationError("VALIDATION_ERROR", f"not a version: {ascii(version)[:80]}", place=place)
     theirs, ours = major(version), major(consumer)
-    rule = RULES[(theirs > ours) - (theirs < ours)]
+    rule = VERSION_RULES[(theirs > ours) - (theirs < ours)]
     if not rule.compatible:
         message = f"Protocol version {version} is not compatible with consumer version {consumer}"
         supported = {"supported_major": ours, "supported_range": f"<{ours + 1}.0.0"}
@@ -88,7 +88,7 @@ def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: Sour
 
 
 #: What a template may hold. Spec: SSP §5.5.
-PLACEHOLDER: Final = "{execution_id}"
+EXECUTION_PLACEHOLDER: Final = "{execution_id}"
 LONGEST_PAUSE_MS: Final = 24 * 3600 * 1000
 #: A week, since people do what is asked of them when they come to it. The text bounds neither.
 LONGEST_TIMEOUT_MS: Final = 7 * LONGEST_PAUSE_MS
@@ -139,7 +139,7 @@ def _check_endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], Non
         if template is UNSET:
             continue
         why = _template_flaw(template, check_url)
-        filled = template.replace(PLACEHOLDER, "0")
+        filled = template.replace(EXECUTION_PLACEHOLDER, "0")
         if why is None and not isinstance(url, str) and parse_url(filled).origin != url.origin:
             why = "must have the origin of url: credentials are for that one alone"
         if why is not None:
@@ -168,22 +168,22 @@ def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
 
 
 def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | None:
-    head, _, tail = template.partition(PLACEHOLDER)
-    if PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
+    head, _, tail = template.partition(EXECUTION_PLACEHOLDER)
+    if EXECUTION_PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
         return "may hold {execution_id} once and no other placeholder"
     if not head.rstrip("/").count("/") > 1:
         return "must not have its placeholder in the host"
     if any(part in {".", ".."} for part in re.split(r"[/\\]|%2f|%5c", (head + tail).lower().replace("%2e", "."))):
         return "must not climb out of its path"
-    url = _read(template.replace(PLACEHOLDER, "0"), check_url)
+    url = _read(template.replace(EXECUTION_PLACEHOLDER, "0"), check_url)
     return url if isinstance(url, str) else None
 
 
 def execution_url(template: str, execution_id: str) -> str:
     """Return the URL of one execution; without a placeholder the id is put behind. Spec: SSP §5.5; specs §2."""
     name = quote(execution_id, safe="")
-    if PLACEHOLDER in template:
-        return template.replace(PLACEHOLDER, name)
+    if EXECUTION_PLACEHOLDER in template:
+        return template.replace(EXECUTION_PLACEHOLDER, name)
     return f"{template.rstrip('/')}/{name}"
 
 

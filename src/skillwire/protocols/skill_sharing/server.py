@@ -27,7 +27,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import SharedInput, Skill
 from skillwire.model.skill import Sharing as SharingFacts
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY, descriptor_path
-from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
+from skillwire.protocols.skill_sharing.codec import EXECUTION_PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
     AuthConfig,
@@ -129,7 +129,7 @@ class Sharing:
         if skill.kind != "action":
             artifact = skill.artifact
             return {"url": f"{self.base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}", "method": "GET"}
-        status = f"{self.base_url}{EXECUTIONS}/{PLACEHOLDER}"
+        status = f"{self.base_url}{EXECUTIONS}/{EXECUTION_PLACEHOLDER}"
         return {
             "url": f"{self.base_url}{REGISTRY}/{skill.name}{EXECUTIONS}",
             "method": "POST",

@@ -43,7 +43,7 @@ from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
-from skillwire.protocols.skill_sharing.codec import PLACEHOLDER
+from skillwire.protocols.skill_sharing.codec import EXECUTION_PLACEHOLDER
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
 from skillwire.protocols.skill_sharing.validation import parse_as
 from skillwire.server.execution_responses import answer_fields, make_body, stream
@@ -111,7 +111,7 @@ class Endpoints:
 
 
 def _template(url: str) -> re.Pattern[str]:
-    before, placeholder, after = url.partition(PLACEHOLDER)
+    before, placeholder, after = url.partition(EXECUTION_PLACEHOLDER)
     before = before if placeholder else f"{before.rstrip('/')}/"
     return re.compile(f"{re.escape(before)}([^/]+){re.escape(after)}")
 

@@ -1,6 +1,6 @@
-"""Credentials that an agent asks for beside the datagrams: the key of a provider, and its next certificate.
+"""Credentials that an agent asks for beside the datagrams: the API key of a provider, and its next certificate.
 
-**Keys.** A member of a scene asks its provider by one line of JSON over TLS, and gets one line back. **[ours]**: the
+**API keys.** A member of a scene asks its provider by one line of JSON over TLS and gets one line back. **[ours]**: the
 request is ``{"scene", "skillId", "agentId"}``, the answer ``{"apiKey", "expiresAt", "basePath",
 "authType", "authHeader"}``, or ``{"error": {"code", "message"}}``. Any peer may answer a datagram about a scene, so the
 answer over TLS, where the certificate names the provider, explains how the key is used. A request also has the agent's
@@ -40,12 +40,12 @@ from skillwire.trust.certificates import (
 )
 from skillwire.trust.guarded_json import load_json
 
-_CLOCKS_MS: Final = 60_000
-_SOURCE: Final = "connection secret"
-_KEY: Final = re.compile(r"[!-~]{1,1024}")
-_TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_SECRET_CLOCKS_MS: Final = 60_000
+_CONNECTION_SOURCE: Final = "connection secret"
+_API_KEY: Final = re.compile(r"[!-~]{1,1024}")
+_AUTH_TYPE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 #: A field of a request that authenticates; none that frames or routes it.
-_HEADER: Final = re.compile(
+_AUTH_HEADER: Final = re.compile(
     r"(?!(?:host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade)\Z)[a-z0-9-]{1,64}",
     re.ASCII | re.IGNORECASE,
 )
@@ -81,7 +81,7 @@ class SecretRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     def is_of_now(self, now: float) -> bool:
         """Return whether the proof is recent; ``now`` in seconds since the epoch."""
-        return abs(self.timestamp - now * 1000) <= _CLOCKS_MS
+        return abs(self.timestamp - now * 1000) <= _SECRET_CLOCKS_MS
 
 
 class ConnectionSecret(NamedTuple):
@@ -113,9 +113,9 @@ def write_request(request: SecretRequest) -> bytes:
 def read_request(line: bytes) -> SecretRequest:
     """Return a request. Raises: DecodeError; ValidationError: ``DATAGRAM_FIELD``. Trust: it is untrusted."""
     try:
-        request = msgspec.convert(_document(line), SecretRequest)
+        request = msgspec.convert(_secret_document(line), SecretRequest)
     except msgspec.ValidationError as error:
-        raise ValidationError("DATAGRAM_FIELD", f"not a request for a {_SOURCE}: {error}") from error
+        raise ValidationError("DATAGRAM_FIELD", f"not a request for a {_CONNECTION_SOURCE}: {error}") from error
     for name in (request.scene, request.skill_id, request.agent_id):
         read_identifier(name)
     return request
@@ -134,7 +134,7 @@ def write_refusal(code: str, message: str) -> bytes:
 
 def read_answer(line: bytes) -> ConnectionSecret:
     """Return the key in an answer. Raises: DecodeError, ValidationError; TrustError: ``DISC_004``, refused."""
-    document = _document(line)
+    document = _secret_document(line)
     error = document.get("error")
     if isinstance(error, dict):
         message = f"the provider refuses: {ascii(error.get('message', ''))[1:-1][:200]}"
@@ -144,31 +144,31 @@ def read_answer(line: bytes) -> ConnectionSecret:
     def matching(name: str, form: re.Pattern[str], otherwise: str) -> str:
         value = document.get(name, otherwise)
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise _malformed(name)
+            raise _malformed_secret(name)
         return value
 
     try:
         ends = datetime.strptime(str(document.get("expiresAt")), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError as error_:
-        raise _malformed("expiresAt") from error_
+        raise _malformed_secret("expiresAt") from error_
     return ConnectionSecret(
-        matching("apiKey", _KEY, ""),
+        matching("apiKey", _API_KEY, ""),
         ends.timestamp(),
-        matching("authType", _TYPE, default.auth_type),
-        matching("authHeader", _HEADER, default.auth_header),
+        matching("authType", _AUTH_TYPE, default.auth_type),
+        matching("authHeader", _AUTH_HEADER, default.auth_header),
         matching("basePath", _BASE_PATH, default.base_path),
     )
 
 
-def _document(line: bytes) -> dict[str, Any]:
-    document = load_json(line, max_bytes=limits.LAN_SECRET_BYTES, source=_SOURCE)
+def _secret_document(line: bytes) -> dict[str, Any]:
+    document = load_json(line, max_bytes=limits.LAN_SECRET_BYTES, source=_CONNECTION_SOURCE)
     if not isinstance(document, dict):
-        raise ValidationError("DATAGRAM_FIELD", f"a {_SOURCE} is not a JSON object")
+        raise ValidationError("DATAGRAM_FIELD", f"a {_CONNECTION_SOURCE} is not a JSON object")
     return document
 
 
-def _malformed(name: str) -> ValidationError:
-    return ValidationError("DATAGRAM_FIELD", f"{name} of a {_SOURCE} is malformed")
+def _malformed_secret(name: str) -> ValidationError:
+    return ValidationError("DATAGRAM_FIELD", f"{name} of a {_CONNECTION_SOURCE} is malformed")
 
 
 T = TypeVar("T")

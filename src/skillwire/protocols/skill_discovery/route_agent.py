@@ -40,15 +40,15 @@ from skillwire.wire.node import Peer
 
 _JITTER: Final = 0.1
 #: Seconds after the first registration: soon, so that a registry that missed it requests one.
-_FIRST: Final = (0.6, 1.4)
+_FIRST_HEARTBEAT: Final = (0.6, 1.4)
 #: Seconds after which a requested heartbeat is sent again.
-_AGAIN: Final = 0.2
+_REPEAT_HEARTBEAT: Final = 0.2
 #: Seconds after a registration until a heartbeat reports that the skill is not HEALTHY.
-_AFTER: Final = 0.02
+_HEARTBEAT_AFTER_REGISTRATION: Final = 0.02
 #: Seconds for which a registry that started anew is sent everything once.
 _START_SECONDS: Final = 10.0
 #: Registries of one host: its agents, and the commands that run there.
-_PER_HOST: Final = 8
+_REGISTRIES_PER_HOST: Final = 8
 
 
 class Heartbeats:
@@ -79,9 +79,9 @@ class Heartbeats:
     def follow(self, skill_id: str, now: Moment) -> None:
         """Send a heartbeat after a registration that leaves now, at once when the skill is not HEALTHY."""
         if ("heartbeat", skill_id) not in self._schedule:
-            self._schedule.set(("heartbeat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST))
+            self._schedule.set(("heartbeat", skill_id), now.steady + self._outbox.random.uniform(*_FIRST_HEARTBEAT))
         elif self._status(skill_id) is not HealthStatus.HEALTHY:
-            self._schedule.set(("heartbeat", skill_id), now.steady + _AFTER)
+            self._schedule.set(("heartbeat", skill_id), now.steady + _HEARTBEAT_AFTER_REGISTRATION)
 
     def send(self, skill_id: str, now: Moment) -> bytes:
         """Send a heartbeat; the next one is scheduled first, so that no failure stops them."""
@@ -98,7 +98,7 @@ class Heartbeats:
             return
         self._next_requested = max(self._next_requested, now.steady) + 2 / self._pace
         data = self.send(skill_id, now)
-        self._outbox.send(data, now, after=_AGAIN)
+        self._outbox.send(data, now, after=_REPEAT_HEARTBEAT)
 
     def _status(self, skill_id: str) -> HealthStatus:
         try:
@@ -155,7 +155,7 @@ class KnownRegistries:
     def _displace(self, source: Peer, now: float) -> bool:
         """Return whether one more is accepted; a proven one replaces an unproven one, or the most silent."""
         crowd = [peer for peer in self._seen if peer.host == source.host]
-        if len(crowd) < _PER_HOST:
+        if len(crowd) < _REGISTRIES_PER_HOST:
             crowd = list(self._seen)
             if len(crowd) < limits.LAN_REGISTRIES:
                 return True
@@ -225,7 +225,7 @@ def check_record_size(skill: Register | Offer, size: int = limits.DATAGRAM_BYTES
 
 _LEAST_SENDS: Final = 2
 #: Seconds between a heartbeat and the registration that has to come after it.
-_BETWEEN: Final = 0.03
+_HEARTBEAT_TO_REGISTRATION: Final = 0.03
 #: Share of the datagrams that a peer reads from one source.
 _FULL_PACE: Final = 0.8
 #: Registrations a second at most, however fast they are acknowledged: a peer reads 420 datagrams a second of a host
@@ -234,7 +234,7 @@ _MOST_REGISTRATIONS: Final = 200.0
 #: Goodbyes a second: a peer reads a thousand in two seconds of a host that registered as many skills.
 _GOODBYES: Final = 600.0
 #: Share of the accepted clock difference after which a waiting registration gets a new timestamp.
-_IS_OLD: Final = 1 / 3
+_STALE_SHARE: Final = 1 / 3
 
 
 class Offer(NamedTuple):
@@ -424,7 +424,7 @@ class RouteAgent:
             queue.count_sent(now.steady)
             if kind == "register":
                 sent.is_awaited = True
-                if now.steady - sent.at > self._settings.window * _IS_OLD:  # peers would soon refuse its timestamp
+                if now.steady - sent.at > self._settings.window * _STALE_SHARE:  # peers would soon refuse its timestamp
                     sent.data, sent.at = self._registration(self._offers[skill_id], now), now.steady
                 self._heartbeats.follow(skill_id, now)
             self._send(kind, skill_id, sent, now)
@@ -473,7 +473,7 @@ class RouteAgent:
         pause = 0.0
         if is_new and self._is_settled:  # other registries that hear a heartbeat first count us as there before
             self._heartbeats.send(skill_id, now)
-            pause = _BETWEEN
+            pause = _HEARTBEAT_TO_REGISTRATION
         for name in tuple(self._offers) if is_new else (skill_id,):
             self._repeated["register", name].acknowledged.pop(source, None)
             if ("register", name) not in self._schedule and name not in self._queues["register"]:

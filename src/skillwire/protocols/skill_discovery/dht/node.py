@@ -31,7 +31,7 @@ from skillwire.protocols.skill_discovery.dht.records import (
     TOMBSTONE_LIFETIME,
     DhtOffer,
     Offers,
-    Own,
+    OwnRecord,
     RecordReader,
     SignedRecord,
     Storage,
@@ -451,7 +451,7 @@ class DhtNode:
             walks += self._walks_to_store(keys, data, partial(self._own_progress, own, walks))
             self._start_walks(walks, now)
 
-    def _own_progress(self, own: Own, walks: list[Walk], now: Moment) -> None:
+    def _own_progress(self, own: OwnRecord, walks: list[Walk], now: Moment) -> None:
         if all(walk.is_over for walk in walks):
             stored, full = _stored(walks)
             self._offers.note(own, stored, now.wall, now.steady, has_room=len(full) < len(walks))

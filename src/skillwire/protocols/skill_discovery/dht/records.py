@@ -87,8 +87,8 @@ Identifier = Annotated[str, msgspec.Meta(pattern=rf"^[A-Za-z0-9._-]{{1,{int(limi
 _Identifiers = Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=int(limits.LAN_LIST_ENTRIES))]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=10**14)]  # until the year 5138
 _FIX: Final = "Use fewer or shorter capabilities, scenes or names, or a shorter endpoint."
-#: Bytes of the longest signature, and of the MessagePack heads beside body, certificate and signature.
-_REST: Final = 72 + 9
+#: Bytes of an envelope beside body and certificate: the longest signature, and the MessagePack heads.
+_ENVELOPE_BYTES: Final = 72 + 9
 #: Any time has as many bytes. Milliseconds since the epoch.
 _SOME_TIME: Final = 10**13
 
@@ -191,7 +191,7 @@ def _write_body(
         _read_body(body)
     except DecodeError as error:
         raise ValidationError("DHT_RECORD", error.message) from None
-    if (size := len(body) + len(certificate) + _REST) > limits.DHT_RECORD_BYTES:
+    if (size := len(body) + len(certificate) + _ENVELOPE_BYTES) > limits.DHT_RECORD_BYTES:
         message = f"the record of {offer.skill_id} has {size:,} bytes, more than {int(limits.DHT_RECORD_BYTES):,}"
         raise ValidationError("DHT_RECORD", message, fix=_FIX)
     return body
@@ -313,9 +313,9 @@ OLDER: Final = "older"  # than what is kept
 FULL: Final = "full"
 REFUSED: Final = "refused"  # forged, expired, not certified, or under a key that is not its own
 #: Bytes that a record under a key costs beside its own, as measured.
-_OVERHEAD: Final = 1000
+_ENTRY_OVERHEAD_BYTES: Final = 1000
 
-Place = tuple[bytes, Stream]
+StorageKey = tuple[bytes, Stream]
 
 
 class Storage:
@@ -325,9 +325,9 @@ class Storage:
         self.size = 0
         self._number = int.from_bytes(node_id, "big")
         self._keys: dict[bytes, dict[bytes, dict[Stream, SignedRecord]]] = {}
-        self._ends: TimerQueue[Place] = TimerQueue()
+        self._ends: TimerQueue[StorageKey] = TimerQueue()
         #: Whether each record is certified, and how near its key is to our id; in the order in which they came.
-        self._ranks: dict[Place, tuple[bool, int]] = {}
+        self._ranks: dict[StorageKey, tuple[bool, int]] = {}
         self.timer = self._ends.timer
 
     @property
@@ -345,18 +345,18 @@ class Storage:
             if known.timestamp >= record.timestamp:
                 return OLDER
             self._forget(key, known)
-        elif not self._has_place(key, signers, record):
+        elif not self._has_room(key, signers, record):
             return FULL
         self._keys.setdefault(key, {}).setdefault(record.kid, {})[record.stream] = record
-        place = key, record.stream
+        storage_key = key, record.stream
         distance = int.from_bytes(key, "big") ^ self._number
-        self._ranks[place] = record.standing is Standing.CERTIFIED, -distance.bit_length()
-        self._ends.set(place, now.steady + record.ends - now.wall)
-        self.size += len(record.data) + _OVERHEAD
+        self._ranks[storage_key] = record.standing is Standing.CERTIFIED, -distance.bit_length()
+        self._ends.set(storage_key, now.steady + record.ends - now.wall)
+        self.size += len(record.data) + _ENTRY_OVERHEAD_BYTES
         while self.size > limits.DHT_STORED_BYTES:
             least = min(reversed(self._ranks), key=self._ranks.__getitem__)  # uncertified, then far, then new
             self._remove(least)
-            if least == place:
+            if least == storage_key:
                 return FULL
         return STORED
 
@@ -369,11 +369,11 @@ class Storage:
 
     def on_timer(self, now: Moment) -> None:
         """Forget what has ended."""
-        while (place := self._ends.pop(now.steady)) is not None:
-            self._remove(place)
+        while (storage_key := self._ends.pop(now.steady)) is not None:
+            self._remove(storage_key)
 
-    def _has_place(self, key: bytes, signers: dict[bytes, dict[Stream, SignedRecord]], record: SignedRecord) -> bool:
-        """Return whether a signer has room for one more record under a key, once another has lost its place."""
+    def _has_room(self, key: bytes, signers: dict[bytes, dict[Stream, SignedRecord]], record: SignedRecord) -> bool:
+        """Return whether a signer has room for one more record under a key, once another has made room."""
         if record.kid in signers:
             return len(signers[record.kid]) < limits.DHT_RECORDS_PER_SIGNER
         if len(signers) < limits.DHT_SIGNERS_PER_KEY:
@@ -390,13 +390,13 @@ class Storage:
     def _forget(self, key: bytes, record: SignedRecord) -> None:
         """Count a record no longer; it keeps its rank among the pages of its key if another replaces it."""
         del self._ranks[key, record.stream]
-        self.size -= len(record.data) + _OVERHEAD
+        self.size -= len(record.data) + _ENTRY_OVERHEAD_BYTES
 
-    def _remove(self, place: Place) -> None:
-        key, stream = place
+    def _remove(self, storage_key: StorageKey) -> None:
+        key, stream = storage_key
         signers = self._keys[key]
         self._forget(key, signers[stream[0]].pop(stream))
-        self._ends.cancel(place)
+        self._ends.cancel(storage_key)
         if not signers[stream[0]]:
             del signers[stream[0]]
         if not signers:
@@ -404,15 +404,15 @@ class Storage:
 
 
 #: Seconds after a change of the network in which own records are put again, from and to.
-_SOON: Final = 0.5, 1.5
+_PUT_AFTER_CHANGE_SECONDS: Final = 0.5, 1.5
 #: Puts a second that are begun when many are due at once.
-_PUTS: Final = 50.0
+_PUTS_A_SECOND: Final = 50.0
 #: Seconds until a put that no node acknowledged is tried again.
-_UNSTORED: Final = 5.0
+_RETRY_PUT_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
-class Own:
+class OwnRecord:
     """An own offer, its last put (seconds since the epoch, 0 for never), and on how many nodes it is."""
 
     offer: DhtOffer
@@ -424,7 +424,7 @@ class Offers:
     """The own offers, by skill, and when each is due."""
 
     def __init__(self, random: Random) -> None:
-        self._own: dict[str, Own] = {}
+        self._own: dict[str, OwnRecord] = {}
         self._due: TimerQueue[str] = TimerQueue()
         self._random = random
         self._free_at = 0.0
@@ -436,7 +436,7 @@ class Offers:
         self._own = {}
         for skill_id, offer in offered.items():
             known = earlier.get(skill_id)
-            self._own[skill_id] = Own(offer) if known is None else Own(offer, known.last_put, known.stored)
+            self._own[skill_id] = OwnRecord(offer) if known is None else OwnRecord(offer, known.last_put, known.stored)
             if known is None or known.offer != offer:
                 self._set(skill_id, now)
         for skill_id in earlier.keys() - offered.keys():
@@ -447,14 +447,14 @@ class Offers:
     def soon(self, now: float) -> None:
         """Put all again soon."""
         for skill_id in self._own:
-            self._set(skill_id, now + self._random.uniform(*_SOON))
+            self._set(skill_id, now + self._random.uniform(*_PUT_AFTER_CHANGE_SECONDS))
 
     def _set(self, skill_id: str, due: float) -> None:
         """Make a skill due at ``due``, later where many are due at once, and not later than before."""
-        self._free_at = max(self._free_at + 1 / _PUTS, due)
+        self._free_at = max(self._free_at + 1 / _PUTS_A_SECOND, due)
         self._due.set_earlier(skill_id, self._free_at)
 
-    def pop(self, now: float) -> Own | None:
+    def pop(self, now: float) -> OwnRecord | None:
         """Return the next offer that is to be put now, and make it due again."""
         skill_id = self._due.pop(now)
         if skill_id is None:
@@ -462,13 +462,13 @@ class Offers:
         self._due.set(skill_id, now + self._random.uniform(*PUT_AGAIN))
         return self._own[skill_id]
 
-    def note(self, own: Own, stored: int, wall: float, now: float, *, has_room: bool) -> None:
+    def note(self, own: OwnRecord, stored: int, wall: float, now: float, *, has_room: bool) -> None:
         """Note on how many nodes an offer was stored; one that no node stored is put again soon where it has room."""
         own.stored = stored
         if stored:
             own.last_put = wall
         elif has_room and self._own.get(own.offer.skill_id) is own:
-            self._due.set_earlier(own.offer.skill_id, now + _UNSTORED)
+            self._due.set_earlier(own.offer.skill_id, now + _RETRY_PUT_SECONDS)
 
     def status(self) -> tuple[DhtOwn, ...]:
         """Return the state of each."""

@@ -1,38 +1,26 @@
-"""The datagrams of the DHT, and the requests under way.
+"""The datagrams of the DHT, and the rates at which a node reads requests.
 
-A datagram is byte 1, the version, then one MessagePack array of at most 1,199 bytes **[ours]**.
-
-Each array begins with the type, a transaction of 8 random bytes that the answer repeats, the sender's id and its flags,
-in the shortest MessagePack forms. Fields that a later version appends are ignored. HELLO and FIND have at least 400
-bytes and every answer is one datagram, so an answer is at most three times its request, wherever the source address
-leads. Trust: datagrams are untrusted; decoding raises :class:`~skillwire.errors.DecodeError` alone.
-
-An answer counts when it comes from the address that was asked, within the time, with the transaction, the type and the
-sender's id that belong to it. The timeout follows RFC 6298: the smoothed round trip and four times its variation. After
-it the request is sent once more, and its asker may ask another node meanwhile. A node without a measured round trip has
-twice the usual time. An answer that comes too late for its asker still measures the round trip, and a proof still
-counts, so a slow node has the time that it needs from then on.
+A datagram is byte 1, the version, then one MessagePack array of at most 1,199 bytes **[ours]**. Each array begins with
+the type, a transaction of 8 random bytes that the answer repeats, the sender's id and its flags, in the shortest
+MessagePack forms. Fields that a later version appends are ignored. HELLO and FIND have at least 400 bytes and every
+answer is one datagram, so an answer is at most three times its request, wherever the source address leads. Spec: SDP
+§6.2; specs §3. Trust: datagrams are untrusted; decoding raises :class:`~skillwire.errors.DecodeError` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
-from random import Random
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from skillwire import limits
 from skillwire.errors import DecodeError
-from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.dht.records import Identifier
 from skillwire.protocols.skill_discovery.limits import BoundedDict
-from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.trust.address import AddressScope, classify, read_address
-from skillwire.wire.node import Datagram, Peer
+from skillwire.wire.node import Peer
 
 VERSION: Final = b"\x01"
 #: The sender is not to be put into tables: it leaves soon, and stores nothing.
@@ -184,120 +172,6 @@ def may_name(source: Peer, host: str) -> bool:
     They are of one family, and a public node is never sent to a local address, nor another machine to itself.
     """
     return reach(host) >= max(1, reach(source.host)) and (":" in host) == (":" in source.host)
-
-
-#: Seconds until a request is sent again: to a node without a measured round trip at most, the least and the most.
-_UNKNOWN: Final = 0.4
-_LEAST: Final = 0.08
-_MOST: Final = 2.0
-#: Seconds after a request in which a late answer counts.
-_LATE: Final = 5.0
-
-#: Takes the answer, or None when none came.
-Done = Callable[[Any, "Moment"], None]
-Slow = Callable[["Moment"], None]
-
-
-@dataclass(slots=True, eq=False)
-class Pending:
-    """A request that waits for its answer; ``node_id`` is whom it is for, if that is known."""
-
-    peer: Peer
-    node_id: bytes | None
-    kind: type[Request]
-    data: bytes
-    sent: float
-    timeout: float
-    done: Done
-    slow: Slow | None
-    is_last: bool
-
-
-class Requests:
-    """The requests of one node; ``settled`` is called with each that was answered (True) or not."""
-
-    def __init__(
-        self, node_id: bytes, flags: int, random: Random, settled: Callable[[Pending, bool, Moment], None]
-    ) -> None:
-        self.outbox: list[Datagram] = []
-        self._head = node_id, flags
-        self._random = random
-        self._settled = settled
-        self._pending: dict[bytes, Pending] = {}
-        self._due: TimerQueue[bytes] = TimerQueue()
-        self._late: BoundedDict[bytes, Pending] = BoundedDict(limits.DHT_HELLOS)  # that were given up
-        self._usual = 0.0  # seconds of a timeout, of the nodes that answered
-        self._round_trips: BoundedDict[Peer, tuple[float, float]] = BoundedDict(limits.DHT_PROVEN)
-        self.timer = self._due.timer
-
-    def ask(  # noqa: PLR0917 - what a request consists of
-        self,
-        peer: Peer,
-        node_id: bytes | None,
-        kind: type[Request],
-        fields: tuple[Any, ...],
-        now: Moment,
-        done: Done,
-        slow: Slow | None = None,
-        *,
-        is_once: bool = False,
-    ) -> None:
-        """Send a request, twice unless ``is_once``; ``done`` gets its answer, and ``slow`` may come before."""
-        transaction = self._random.randbytes(TRANSACTION_BYTES)
-        data = encode(kind(transaction, *self._head, *fields))
-        timeout = self._timeout(peer)
-        self._pending[transaction] = Pending(peer, node_id, kind, data, now.steady, timeout, done, slow, is_once)
-        self._due.set(transaction, now.steady + timeout)
-        self.outbox.append(Datagram(data, peer))
-
-    def _timeout(self, peer: Peer) -> float:
-        known = self._round_trips.get(peer)
-        if known is None:
-            return max(self._usual, min(_UNKNOWN, 2 * self._usual or _UNKNOWN))
-        timeout = min(_MOST, max(_LEAST, known[0] + 4 * known[1]))
-        self._usual += (timeout - self._usual) / (8 if self._usual else 1)
-        return timeout
-
-    def awaits(self, data: bytes) -> bool:
-        """Return whether a datagram has the transaction of a request under way."""
-        return data[TRANSACTION] in self._pending or data[TRANSACTION] in self._late
-
-    def take(self, answer: Answer, source: Peer, now: Moment) -> bool:
-        """Give an answer to its asker; False when it is not one that was asked for."""
-        late = self._late.get(answer.transaction)
-        asked = late or self._pending.get(answer.transaction)
-        if asked is None or asked.peer != source or type(answer) is not ANSWERS[asked.kind]:
-            return False
-        (self._late if late else self._pending).pop(answer.transaction)
-        self._due.cancel(answer.transaction)
-        trip = now.steady - asked.sent
-        if trip > _LATE:
-            return False
-        if not asked.is_last or late:
-            mean, spread = self._round_trips.get(source) or (trip, trip / 2)
-            spread += (abs(trip - mean) - spread) / 4
-            share = 8 if trip > mean else 2  # the first trips, of many nodes that start at once, are forgotten soon
-            self._round_trips.put(source, (mean + (trip - mean) / share, spread if trip > mean else spread / 2))
-        is_right = asked.node_id is None or answer.sender == asked.node_id
-        self._settled(asked, is_right, now)
-        if not late or asked.kind is Hello:
-            asked.done(answer if is_right else None, now)
-        return True
-
-    def on_timer(self, now: Moment) -> None:
-        """Send again what was not answered in time; give up on what was sent twice."""
-        while (transaction := self._due.pop(now.steady)) is not None:
-            asked = self._pending[transaction]
-            if asked.is_last:
-                self._late.put(transaction, self._pending.pop(transaction))
-                self._settled(asked, False, now)
-                asked.done(None, now)
-                continue
-            asked.is_last = True
-            self._due.set(transaction, now.steady + max(asked.timeout, _UNKNOWN))
-            self.outbox.append(Datagram(asked.data, asked.peer))
-            if asked.slow is not None:
-                asked.slow(now)
 
 
 class SourceRates:

@@ -34,9 +34,6 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     Find,
     Found,
     Hello,
-    Pending,
-    Requests,
-    Slow,
     Welcome,
     WireContact,
     hello_text,
@@ -45,6 +42,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     read_host,
     write_host,
 )  # fmt: skip
+from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, Slow
 from skillwire.protocols.skill_discovery.identity import CertificateJudge, Identity, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile

@@ -345,7 +345,7 @@ class Storage:
             if known.timestamp >= record.timestamp:
                 return OLDER
             self._forget(key, known)
-        elif not self._has_room(key, signers, record):
+        elif not self._accepts(key, signers, record):
             return FULL
         self._keys.setdefault(key, {}).setdefault(record.kid, {})[record.stream] = record
         storage_key = key, record.stream
@@ -372,8 +372,8 @@ class Storage:
         while (storage_key := self._ends.pop(now.steady)) is not None:
             self._remove(storage_key)
 
-    def _has_room(self, key: bytes, signers: dict[bytes, dict[Stream, SignedRecord]], record: SignedRecord) -> bool:
-        """Return whether a signer has room for one more record under a key, once another has made room."""
+    def _accepts(self, key: bytes, signers: dict[bytes, dict[Stream, SignedRecord]], record: SignedRecord) -> bool:
+        """Return whether a signer has room for one more record under a key, once another signer has made way."""
         if record.kid in signers:
             return len(signers[record.kid]) < limits.DHT_RECORDS_PER_SIGNER
         if len(signers) < limits.DHT_SIGNERS_PER_KEY:

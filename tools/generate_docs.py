@@ -36,7 +36,7 @@ from skillwire import codes, limits
 from skillwire.cli import main as command_line
 from skillwire.cli.explain import document_names, schema_of
 from skillwire.folder import rules
-from skillwire.folder.manifest import SCHEMAS, schema_file
+from skillwire.folder.schemas import SCHEMAS, schema_file
 from skillwire.protocols.skill_discovery import settings as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS

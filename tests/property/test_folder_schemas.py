@@ -6,7 +6,8 @@ import jsonschema_rs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.folder.manifest import SCHEMAS, read_manifest
+from skillwire.folder.manifest import read_manifest
+from skillwire.folder.schemas import SCHEMAS
 from skillwire.model.skill import SKILL_TOML
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMAS[SKILL_TOML])

@@ -42,8 +42,8 @@ from skillwire.cli.options import LazyModule
 from skillwire.cli.output import Output, Part, bold, dim, encode_document, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError, documentation_link
-from skillwire.folder.manifest import SCHEMAS
 from skillwire.folder.rules import RULES
+from skillwire.folder.schemas import SCHEMAS
 
 if TYPE_CHECKING:
     from skillwire.cli import documents_run

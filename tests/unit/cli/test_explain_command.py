@@ -9,8 +9,8 @@ from skillwire import errors
 from skillwire.cli.explain import explanations, schema_of
 from skillwire.cli.main import run
 from skillwire.codes import CODES
-from skillwire.folder.manifest import SCHEMAS
 from skillwire.folder.rules import RULES
+from skillwire.folder.schemas import SCHEMAS
 
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SkillwireError)]
 

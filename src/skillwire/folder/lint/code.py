@@ -25,20 +25,23 @@ from skillwire.folder.lint import FolderContent, TextFile
 from skillwire.folder.manifest import EntryPoint, entry_points
 from skillwire.folder.rules import Findings
 
-#: Programs that reach the network.
-_PROGRAMS: Final = r"(?:/usr(?:/local)?/bin/)?(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)"
+#: Programs that reach the network; ``nc`` and ``ncat`` are also parts of common words.
+_LONG_PROGRAMS: Final = ("curl", "wget", "ssh", "scp", "sftp", "rsync", "ftp", "telnet")
+_PROGRAM: Final = "|".join((*_LONG_PROGRAMS, "nc", "ncat"))
+_PROGRAMS: Final = rf"(?:/usr(?:/local)?/bin/)?({_PROGRAM})"
+_MODULES: Final = (
+    "urllib.request", "urllib3", "requests", "httpx", "aiohttp", "http.client", "socket", "ftplib", "smtplib",
+    "imaplib", "telnetlib", "websocket", "websockets", "paramiko", "boto3", "grpc",
+)  # fmt: skip
 _PYTHON: Final = re.compile(
-    r"^[ \t]*(?:from|import)[ \t]+(urllib\.request|urllib3|requests|httpx|aiohttp|http\.client|socket|ftplib|smtplib"
-    r"|imaplib|telnetlib|websockets?|paramiko|boto3|grpc)\b"
+    rf"^[ \t]*(?:from|import)[ \t]+({'|'.join(map(re.escape, _MODULES))})\b"
     # A command: in the call that starts it, or as a list whose second item is an option or an address.
     rf"|\b(?:run|call|check_call|check_output|getoutput|Popen|system|popen|create_subprocess_(?:exec|shell)|execlp?|execvp?)"
     rf"\(\s{{0,200}}[\[(]?\s{{0,200}}[rf]?[\"']{_PROGRAMS}(?=[\"']|\s)"
     rf"|[\[(]\s{{0,200}}[\"']{_PROGRAMS}[\"'],\s{{0,200}}f?[\"'](?:-|https?://)",
     re.MULTILINE,
 )
-_SHELL: Final = re.compile(
-    r"^[^#\n]*?(?:^|[\s;|&(`])(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)[ \t]+[^\s=)]", re.MULTILINE
-)
+_SHELL: Final = re.compile(rf"^[^#\n]*?(?:^|[\s;|&(`])({_PROGRAM})[ \t]+[^\s=)]", re.MULTILINE)
 _JAVASCRIPT: Final = re.compile(
     r"\b(fetch|axios(?:\.\w+)?)\s*\(|\b(XMLHttpRequest|WebSocket)\b"
     rf"|\b(?:exec|spawn|execFile)(?:Sync)?\(\s{{0,200}}[\"'`]{_PROGRAMS}(?=[\"'`]|\s)"
@@ -51,12 +54,9 @@ _POWERSHELL: Final = re.compile(
 )
 #: Literals of which one occurs in whatever fits a pattern: most scripts have none, and looking is ten times as fast.
 _NETWORK_WORDS: Final = {
-    _PYTHON: (
-        "urllib", "requests", "httpx", "aiohttp", "http.client", "socket", "smtplib", "imaplib", "paramiko", "boto3",
-        "grpc", "curl", "wget", "ssh", "scp", "ftp", "rsync", "telnet", '"nc', "'nc", "bin/nc",
-    ),
-    _SHELL: ("curl", "wget", "ssh", "scp", "ftp", "rsync", "telnet", "nc ", "nc\t", "ncat"),
-}  # fmt: skip
+    _PYTHON: (*_MODULES, *_LONG_PROGRAMS, '"nc', "'nc", "/nc"),
+    _SHELL: (*_LONG_PROGRAMS, "nc ", "nc\t", "ncat"),
+}
 _LANGUAGES: Final = {
     "py": _PYTHON, "sh": _SHELL, "bash": _SHELL, "zsh": _SHELL, "js": _JAVASCRIPT, "mjs": _JAVASCRIPT,
     "cjs": _JAVASCRIPT, "ts": _JAVASCRIPT, "mts": _JAVASCRIPT, "rb": _RUBY, "pl": _PERL, "ps1": _POWERSHELL,

@@ -14,7 +14,7 @@ from skillwire.errors import DecodeError
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
 from skillwire.trust.guarded_yaml import load_yaml_mapping
-from skillwire.trust.hidden_text import find_hidden, neutralise
+from skillwire.trust.hidden_text import RANGES, _find_runs, find_hidden, neutralise
 
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON_VALUES = st.recursive(
@@ -36,6 +36,10 @@ YAML_LIKE = st.lists(
 ).map("".join)
 TOML_WORDS = [" = ", '"""', "'''", "1e9", "inf", "1979-05-27", "T07:32:00", "99", "0x", "true"]
 TOML_LIKE = st.lists(st.sampled_from([*TOML_WORDS, *"ab.\n[]{},\"'\\#1_ \té", "\r", "\x00"])).map("".join)
+HIDDEN = st.sampled_from(
+    [chr(edge) for first, last, _ in RANGES for edge in (first, last)]
+    + [*"ab \t\r\n\x00\x7fé漢א⠁😀🏴\ud83d\ude00", "\r\n", "\r\r\n\n", "\ud83da\ude00"]
+)
 
 
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 2]))
@@ -100,6 +104,13 @@ def test_neutralised_text_hides_nothing_and_stays(text):
     shown = neutralise(text)
     assert find_hidden(shown) == []
     assert neutralise(shown) == shown
+
+
+@given(st.lists(HIDDEN).map("".join))
+@example("\r\r\n\n")
+@example("\ud83da\ude00")
+def test_a_text_without_suspects_is_passed_over_only_when_nothing_is_hidden(text):
+    assert find_hidden(text) == _find_runs(text)
 
 
 @given(st.text(st.characters(categories=["Lu", "Ll", "Nd", "Po", "Zs", "Sc"], max_codepoint=0x24F)))

@@ -134,6 +134,10 @@ def find_hidden(text: str) -> list[Hidden]:
     others = text.encode("utf-8", "surrogatepass").replace(b"\r\n", b"").translate(None, _PLAIN)
     if not others or not _compiled(_SUSPECT).search(others.decode("utf-8", "surrogatepass")):
         return []
+    return _find_runs(text)
+
+
+def _find_runs(text: str) -> list[Hidden]:
     runs: list[Hidden] = []
     done = 0
     for found in _compiled(_SUSPECT).finditer(text):

@@ -32,9 +32,7 @@ _BACKLOG: Final = 2048
 _OPEN_FILES: Final = 2 * limits.SERVER_CONNECTIONS
 _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 _M_ARENA_MAX: Final = -8
-_M_TRIM_THRESHOLD: Final = -1
-_LARGE: Final = 1024 * 1024
-_KEPT: Final = 4 * _LARGE
+_LARGE: Final = 128 * 1024  # with which the library begins
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -133,12 +131,11 @@ def keep_what_is_loaded() -> None:
 def use_one_heap() -> None:
     """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway.
 
-    A compressor takes 300 to 700 kB. Returning them after each use would cost more than an upload's compression.
+    Keeping the 700 kB of a compressor would make an upload 3 % faster, and the memory for 50,000 packages 22 MiB more.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
-        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, _KEPT)
 
 
 def run(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skillwire.client.login import AuthRequirements, FlowName
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth import client as oauth
-    from skillwire.protocols.oauth.client import ClientIdentity, ServerMetadata, Tokens
+    from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 else:  # load msgspec
     client_login = LazyModule("client.login")
     oauth = LazyModule("protocols.oauth.client")

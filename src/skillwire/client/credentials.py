@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.credentials import CredentialStore
     from skillwire.model.credential import Credential
-    from skillwire.protocols.oauth.client import Tokens
+    from skillwire.protocols.oauth.messages import Tokens
     from skillwire.resolver.references import Reference
     from skillwire.trust.address import AddressPolicy
 

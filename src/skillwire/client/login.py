@@ -26,16 +26,9 @@ from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLoca
 from skillwire.model.access import Access
 from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.model.url import parse_url, resolve_url
-from skillwire.protocols.oauth.client import (
-    ClientIdentity,
-    ServerMetadata,
-    Tokens,
-    check_endpoint,
-    fetch_metadata,
-    fetch_resource,
-    resource_metadata_url,
-    revoke,
-)
+from skillwire.protocols.oauth.client import check_endpoint, fetch_metadata, fetch_resource, revoke
+from skillwire.protocols.oauth.codec import resource_metadata_url
+from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType
 from skillwire.trust.address import AddressPolicy

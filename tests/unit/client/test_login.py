@@ -7,7 +7,7 @@ import pytest
 from skillwire.client.login import AuthRequirements, discover_auth, find_site, new_token, scopes_refused, try_out
 from skillwire.errors import FetchError
 from skillwire.model.url import parse_url
-from skillwire.protocols.oauth.client import ClientIdentity, ServerMetadata, Tokens
+from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse, drive
 

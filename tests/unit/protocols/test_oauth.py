@@ -17,16 +17,10 @@ from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError
 from skillwire.model.credential import Credential, TokenRenewal
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import (
-    ClientIdentity,
-    DeviceCode,
-    ServerMetadata,
-    Tokens,
     ask_for_code,
     await_device,
     begin_device,
     check_endpoint,
-    decode_device,
-    decode_tokens,
     fetch_metadata,
     fetch_resource,
     read_answer,
@@ -35,6 +29,8 @@ from skillwire.protocols.oauth.client import (
     revoke,
     use_client_credentials,
 )
+from skillwire.protocols.oauth.codec import decode_device, decode_tokens
+from skillwire.protocols.oauth.messages import ClientIdentity, DeviceCode, ServerMetadata, Tokens
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse, follow
 

@@ -35,16 +35,9 @@ from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import Principal
 from skillwire.model.package import is_account
 from skillwire.model.url import parse_url
-from skillwire.protocols.oauth.client import (
-    AuthorizationRequest,
-    ClientIdentity,
-    ServerMetadata,
-    ask_for_code,
-    check_endpoint,
-    read_answer,
-    redeem_code,
-)
+from skillwire.protocols.oauth.client import ask_for_code, check_endpoint, read_answer, redeem_code
 from skillwire.protocols.oauth.client import fetch_metadata as fetch_server_metadata
+from skillwire.protocols.oauth.messages import AuthorizationRequest, ClientIdentity, ServerMetadata
 from skillwire.registry.accounts import Person
 from skillwire.server.auth.access_token import (
     AccessClaims,

@@ -7,7 +7,7 @@ import pytest
 from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite
 
-from skillwire.protocols.oauth.client import decode_device, decode_metadata, decode_tokens
+from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_tokens
 from skillwire.registry.accounts import REGISTRY_SCOPES, Actor
 from skillwire.server import create_app
 from skillwire.wire.exchange import HttpResponse

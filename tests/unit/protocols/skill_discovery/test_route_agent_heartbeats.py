@@ -1,4 +1,4 @@
-"""Who keeps a registry, as far as one that offers skills can tell from what nobody signs."""
+"""The registries that a RouteAgent knows, and the heartbeats that they request."""
 
 import pytest
 from tests.support.datagrams import registration

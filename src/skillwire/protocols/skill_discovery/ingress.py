@@ -14,9 +14,10 @@ A challenge goes to the address of a message, and the answer has to come from th
 nonce begins with 32 random bytes, counts once, and for ten seconds. **[ours]**: it ends with the beginning of the
 challenged datagram's SHA-256, so an agent that sent many knows which one is meant; to others it is opaque.
 
-:class:`Challenges` holds messages by unknown keys, questions with large answers, and the answers of unknown responders,
-until their senders prove themselves. :class:`ChallengeResponder` answers the challenges of other agents. Spec: SDP
-§10.3; specs §3.
+:class:`Challenges` holds messages by unknown keys, questions with large answers, answers of unknown responders, and
+scene notices of unlisted skills from unproven addresses, until their senders prove themselves. One challenge is under
+way for each address, and is sent again within the amplification limit alone. :class:`ChallengeResponder` answers the
+challenges of other agents. Spec: SDP §10.3; specs §3.
 """
 
 from __future__ import annotations

@@ -182,3 +182,30 @@ def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
     assert lan.sent - before <= 2 * 8 + 5, "eight sources, each twice, as nobody proves anything"
     lan.run(1)
     assert len(lan.events(Discovered, C)[0].skills) == 400
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_notices_from_forged_addresses_cost_one_challenge_for_each_within_three_times_what_came():
+    lan = Lan()
+    lan.node(C, REGISTRY, identity=own("c"), authority=AUTHORITY)
+    joined, sent, came = (
+        m.GroupEvent.MEMBER_JOINED,
+        lan.sent_from(C),
+        {Peer(EVIL, 1000 + number): 0 for number in range(5)},
+    )
+    for number in range(20):
+        notice = m.SceneEvent("auth-001", joined, f"victim-{number}", "skill-a", m.HealthStatus.HEALTHY, AT + number)
+        for source in came:
+            came[source] += len(data := encode(notice))
+            lan.inject(data, source, C)
+        lan.run(0.1)
+    pending = lan.nodes[C].ingress._challenges._pending
+    assert pending.keys() == came.keys()
+    assert lan.listed(C) == {}
+    for source, size in came.items():
+        told = [data for to, data in sent if to == source]
+        assert told
+        assert {type(decode(data)) for data in told} == {m.Challenge}
+        assert {decode(data).nonce for data in told} == {pending[source].nonce}, "one, however often it is sent"
+        assert sum(map(len, told)) <= 3 * size
+        assert len(pending[source].held) <= limits.LAN_HELD_DATAGRAMS

@@ -1,1 +1,1 @@
-"""Hostile input: guarded parsers, the archive reader, the address policy, digests."""
+"""Hostile input: guarded parsers, archives, Git's objects, certificates, hidden text and the address policy."""

@@ -205,7 +205,7 @@ def test_notices_from_forged_addresses_cost_one_challenge_for_each_within_three_
     for source, size in came.items():
         told = [data for to, data in sent if to == source]
         assert told
-        assert {type(decode(data)) for data in told} == {m.Challenge}
-        assert {decode(data).nonce for data in told} == {pending[source].nonce}, "one, however often it is sent"
+        nonces = {one.nonce if isinstance(one := decode(data), m.Challenge) else b"" for data in told}
+        assert nonces == {pending[source].nonce}, "one, however often it is sent"
         assert sum(map(len, told)) <= 3 * size
         assert len(pending[source].held) <= limits.LAN_HELD_DATAGRAMS

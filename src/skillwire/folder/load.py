@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -344,6 +343,8 @@ def _access_in(name: str, data: bytes | None, folder: Path) -> Access:
         return Access.PRIVATE
     if "access" in document:
         return decode_access(document["access"])
+    from difflib import get_close_matches  # noqa: PLC0415  # only a refused folder needs it
+
     fields = _values(document) if name == SKILL_TOML else document.items()
     misplaced = (value for key, value in fields if get_close_matches(key.lower(), ("access",), cutoff=_ALIKE))
     return Access.PRIVATE if any(isinstance(value, str) for value in misplaced) else Access.PUBLIC

@@ -26,7 +26,7 @@ from comparison import Goal, compare
 from skillwire.folder.load import PreparedSkill, prepare
 from skillwire.protocols.skills_rpc.codec import Call, decode, decode_params, encode_result
 from skillwire.protocols.skills_rpc.messages import ListSkills
-from skillwire.protocols.skills_rpc.server import SkillIndex, encode_cursor
+from skillwire.protocols.skills_rpc.server import SkillIndex, encode_list_cursor
 from workload import make_skills
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _served(folder: Path, work: Path, rounds: Sequence[Sequence[bytes]], skills:
 
 def _request(draw: random.Random, skills: int) -> bytes:
     """Return a request for a page that begins at a place which is drawn, and is whole."""
-    cursor = encode_cursor(NAMESPACE, f"{NAMESPACE}.skill.{draw.randrange(skills - PAGE - 1):05}")
+    cursor = encode_list_cursor(NAMESPACE, f"{NAMESPACE}.skill.{draw.randrange(skills - PAGE - 1):05}")
     params = {"namespace": NAMESPACE, "detail": "summary", "limit": PAGE, "cursor": cursor}
     return json.dumps(
         {"jsonrpc": "2.0", "id": draw.randrange(10**6), "method": "list_skills", "params": params}

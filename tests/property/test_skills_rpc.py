@@ -23,7 +23,7 @@ from skillwire.protocols.skills_rpc.codec import (
 )
 from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS, ListSkills, ReadSkillFile
-from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc, decode_cursor, encode_cursor
+from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc, decode_list_cursor, encode_list_cursor
 
 URL = "https://example.com/rpc"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -143,21 +143,21 @@ def test_the_pages_of_any_list_are_the_skills_of_the_namespace_in_order(names, d
 @given(NAMED, NAMED, NAMES, NAMESPACES)
 def test_behind_a_cursor_come_exactly_the_names_behind_its_name(names, later, last, namespace):
     index = index_of(names | later)
-    asked = ListSkills(namespace=namespace, cursor=encode_cursor(namespace, last), limit=500)
+    asked = ListSkills(namespace=namespace, cursor=encode_list_cursor(namespace, last), limit=500)
     page = codec.decode_page(json.loads(index.page(asked)), URL)
     expected = [n for n in sorted(names | later) if n > last and (not namespace or n.startswith(f"{namespace}."))]
     assert [skill.name for skill in page.skills] == expected
 
 
 @pytest.mark.spec("SKP-cursor")
-@given(st.text(max_size=40) | TEXTS.map(lambda text: encode_cursor(None, text)), NAMESPACES)
+@given(st.text(max_size=40) | TEXTS.map(lambda text: encode_list_cursor(None, text)), NAMESPACES)
 def test_any_text_is_a_cursor_of_the_namespace_or_refused(text, namespace):
     try:
-        last = decode_cursor(text, namespace)
+        last = decode_list_cursor(text, namespace)
     except UsageError as error:
         assert error.code == "CURSOR"  # noqa: PT017  # it may be raised, or not
         return
-    assert encode_cursor(namespace, last) == text
+    assert encode_list_cursor(namespace, last) == text
 
 
 @pytest.mark.spec("SKP-read-restricted")

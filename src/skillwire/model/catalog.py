@@ -338,20 +338,20 @@ class Explanation(NamedTuple):
     corrections: Mapping[str, str] = {}
 
 
-_FORM: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_CURSOR_FORM: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
-def seal(data: bytes) -> str:
+def encode_cursor(data: bytes) -> str:
     """Return the cursor that holds ``data``."""
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
-def unseal(cursor: str, max_length: int) -> bytes:
+def decode_cursor(cursor: str, max_length: int) -> bytes:
     """Return the bytes in a cursor of at most ``max_length`` characters; empty for any other text."""
-    if len(cursor) > max_length or not _FORM.fullmatch(cursor):
+    if len(cursor) > max_length or not _CURSOR_FORM.fullmatch(cursor):
         return b""
     try:
         data = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     except ValueError:
         return b""
-    return data if seal(data) == cursor else b""
+    return data if encode_cursor(data) == cursor else b""

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.catalog import FacetValue, SearchQuery, SkillSummary, seal, unseal
+from skillwire.model.catalog import FacetValue, SearchQuery, SkillSummary, decode_cursor, encode_cursor
 from skillwire.model.package import read_package_name
 from skillwire.model.skill import Skill, is_callable, is_skill_name
 
@@ -218,12 +218,12 @@ def telling_words(words: Words) -> Words:
 
 def make_cursor(name: str, mark: bytes) -> str:
     """Return the cursor behind the skill ``name`` of the search with this ``mark``, see :func:`mark_search`."""
-    return seal(mark + name.encode("ascii"))
+    return encode_cursor(mark + name.encode("ascii"))
 
 
 def read_cursor(cursor: str, mark: bytes) -> str:
     """Return the name after which ``cursor`` continues. Raises UsageError (``CURSOR``). Trust: hostile."""
-    raw = unseal(cursor, _CURSOR_LENGTH)
+    raw = decode_cursor(cursor, _CURSOR_LENGTH)
     name = raw[_MARK_BYTES:].decode("latin-1")
     if not is_skill_name(name) and read_package_name(name) is None:
         raise UsageError("CURSOR", "this is no cursor of a search here")

@@ -24,9 +24,9 @@ from skillwire.protocols.skills_rpc.server import (
     GUIDE,
     SkillIndex,
     SkillsRpc,
-    decode_cursor,
+    decode_list_cursor,
     dotted_name,
-    encode_cursor,
+    encode_list_cursor,
     list_entry,
     load_guide,
     namespace_of,
@@ -437,12 +437,12 @@ def test_a_cursor_goes_on_behind_its_name_when_skills_come_and_go():
 @pytest.mark.parametrize("namespace", [None, "a", "a.b"])
 @pytest.mark.parametrize("last", ["a", "a.b.c", "a.b.c0", "x" * 128])
 def test_a_cursor_says_its_name_in_its_namespace_alone(namespace, last):
-    cursor = encode_cursor(namespace, last)
+    cursor = encode_list_cursor(namespace, last)
     assert cursor.replace("-", "").replace("_", "").isalnum()
-    assert decode_cursor(cursor, namespace) == last
+    assert decode_list_cursor(cursor, namespace) == last
     for other in {None, "a", "a.b", "b"} - {namespace}:
         with pytest.raises(UsageError) as caught:
-            decode_cursor(cursor, other)
+            decode_list_cursor(cursor, other)
         assert caught.value.code == "CURSOR"
 
 
@@ -452,15 +452,15 @@ def test_a_cursor_says_its_name_in_its_namespace_alone(namespace, last):
 )
 def test_what_is_no_cursor_is_refused(cursor):
     with pytest.raises(UsageError) as caught:
-        decode_cursor(cursor, None)
+        decode_list_cursor(cursor, None)
     assert caught.value.code == "CURSOR"
     assert caught.value.place == SourceLocation("/params/cursor")
 
 
 def test_a_cursor_that_somebody_made_up_leads_nowhere_else():
     index = index_of("a.b", "b.c")
-    assert names(page(index, namespace="b", cursor=encode_cursor("b", "a.a"))) == ["b.c"]
-    assert names(page(index, namespace="a", cursor=encode_cursor("a", "zzz"))) == []
+    assert names(page(index, namespace="b", cursor=encode_list_cursor("b", "a.a"))) == ["b.c"]
+    assert names(page(index, namespace="a", cursor=encode_list_cursor("a", "zzz"))) == []
 
 
 TEXT = load_guide().text

@@ -51,7 +51,7 @@ from skillwire.bridges.mcp.host import Blob, McpSkills, limit_exceeded
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
-from skillwire.model.catalog import Catalog, seal, unseal
+from skillwire.model.catalog import Catalog, decode_cursor, encode_cursor
 from skillwire.model.digest import Digest
 from skillwire.model.execution import BLOB_PATTERN, BLOB_PREFIX
 from skillwire.model.skill import SKILL_MD, Skill, SkillFile, is_skill_name
@@ -197,11 +197,11 @@ def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str],
     start = bisect_right(names, _name_in(cursor)) if cursor is not None else 0
     page = names[start : start + limits.MCP_PAGE]
     is_last = start + len(page) >= len(names)
-    return page, None if is_last else seal(page[-1].encode("ascii"))
+    return page, None if is_last else encode_cursor(page[-1].encode("ascii"))
 
 
 def _name_in(cursor: str) -> str:
-    name = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode("latin-1")
+    name = decode_cursor(cursor, limits.RPC_CURSOR_LENGTH).decode("latin-1")
     if not is_skill_name(name):
         raise MCPError(INVALID_PARAMS, "this cursor came with no page of this server")
     return name

@@ -35,7 +35,7 @@ from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustE
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.load import PreparedSkill, prepare_files
 from skillwire.model import skill as model
-from skillwire.model.catalog import seal, unseal
+from skillwire.model.catalog import decode_cursor, encode_cursor
 from skillwire.model.digest import Digest
 from skillwire.model.skill import SKILL_MD, SKILL_TOML, Skill, SkillFile
 from skillwire.protocols.skills_rpc.codec import encode_described, encode_page
@@ -62,15 +62,15 @@ _SHOWN: Final = 80
 _SUPERFLUOUS: Final = re.compile(r"(?:(?<=/)|^(?!/))(?:\.?/)+")
 
 
-def encode_cursor(namespace: str | None, last: str) -> str:
+def encode_list_cursor(namespace: str | None, last: str) -> str:
     """Return the cursor after the skill ``last`` of a list of ``namespace``, or of all skills."""
-    return seal(f"{namespace or ''}/{last}".encode())
+    return encode_cursor(f"{namespace or ''}/{last}".encode())
 
 
-def decode_cursor(cursor: str, namespace: str | None) -> str:
+def decode_list_cursor(cursor: str, namespace: str | None) -> str:
     """Return the name before the page. Raises UsageError (``CURSOR``), also for a cursor of another namespace."""
     try:
-        of, slash, last = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode().partition("/")
+        of, slash, last = decode_cursor(cursor, limits.RPC_CURSOR_LENGTH).decode().partition("/")
     except UnicodeDecodeError:
         slash = ""
     if not slash:
@@ -164,12 +164,12 @@ class SkillIndex:
             start = bisect_left(self.numbers, asked.namespace + _DOT, key=key)
             stop = bisect_left(self.numbers, asked.namespace + _AFTER_DOT, lo=start, key=key)
         if asked.cursor is not None:
-            last_name = decode_cursor(asked.cursor, asked.namespace)
+            last_name = decode_list_cursor(asked.cursor, asked.namespace)
             start = max(start, bisect_right(self.numbers, last_name, key=key))
         end = min(start + min(asked.limit, limits.RPC_PAGE), stop)
         text = self.written.summaries if asked.detail == "summary" else self.written.names
         is_last = end >= stop
-        cursor = None if is_last else encode_cursor(asked.namespace, self.written.dotted[self.numbers[end - 1]])
+        cursor = None if is_last else encode_list_cursor(asked.namespace, self.written.dotted[self.numbers[end - 1]])
         if start >= end:
             return encode_page(b"", cursor)
         first, last = self.numbers[start], self.numbers[end - 1]

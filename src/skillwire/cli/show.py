@@ -26,7 +26,7 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import Output, Part, bold, dim, output_options, warning
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, UsageError, first_of, in_seconds
-from skillwire.model.ref import BLOB, Release, SkillRef
+from skillwire.model.ref import BLOB_PREFIX, Release, SkillRef
 from skillwire.model.skill import capability_text, is_callable
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import as_finding
@@ -292,7 +292,7 @@ def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[
 
 def _check_path(path: str) -> None:
     """Reject an invalid path before any request is made."""
-    if path.startswith(BLOB):
+    if path.startswith(BLOB_PREFIX):
         return
     try:
         check_path(path)

@@ -23,7 +23,7 @@ from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationE
 from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus
-from skillwire.model.ref import BLOB, SkillRef
+from skillwire.model.ref import BLOB_PREFIX, SkillRef
 from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
@@ -36,8 +36,8 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, seconds_of, work
 
 _MOST_INPUTS: Final = 1_000
-_BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB}."}
-_ANY_BLOB: Final = f"{BLOB}..."
+_BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB_PREFIX}."}
+_ANY_BLOB: Final = f"{BLOB_PREFIX}..."
 _BYTES: Final = "application/octet-stream"
 _TIMEOUT: Final = "timeout"
 
@@ -78,7 +78,7 @@ class EndpointCalls:
     def prepare(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
         """Check a call and return its request, in which the digest of a new blob is its id."""
         plan = yield from self._plan(skill, inputs, CallOptions(**arguments))
-        made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
+        made = {name: BLOB_PREFIX + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self._context.credential_for(plan.endpoint) is not None:
             headers["Authorization"] = "..."
@@ -138,7 +138,7 @@ class EndpointCalls:
             if isinstance(value, bytes | Path):
                 files[name] = yield from work(partial(_content, name, value))
         checked = dict(inputs) | dict.fromkeys(files, _ANY_BLOB)
-        blobs = [name for name, value in checked.items() if isinstance(value, str) and value.startswith(BLOB)]
+        blobs = [name for name, value in checked.items() if isinstance(value, str) and value.startswith(BLOB_PREFIX)]
         parameters = parameters_of(described.manifest, endpoint)
         if parameters is not None:
             try:
@@ -149,7 +149,7 @@ class EndpointCalls:
                 wrong = [
                     one.name
                     for one in parameters
-                    if one.type == "blob" and not texts.get(one.name, BLOB).startswith(BLOB)
+                    if one.type == "blob" and not texts.get(one.name, BLOB_PREFIX).startswith(BLOB_PREFIX)
                 ]
                 file = f"For a file write {wrong[0]}=@FILE; " if wrong else ""
                 error.fix = f"{file}skillwire show {reference} lists its inputs."

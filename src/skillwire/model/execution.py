@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 from skillwire import limits
 from skillwire.errors import NotFoundError, ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.ref import BLOB_PREFIX
 from skillwire.model.skill import ExecutorKind, Permissions, Skill
 
 
@@ -414,13 +415,16 @@ class OpenTasks(NamedTuple):
     counts: Mapping[TaskOwner, int]
 
 
-BLOB_PREFIX: Final = "blob:"
 #: What the id of every blob fits, as JSON Schema writes patterns.
 BLOB_PATTERN: Final = f"^{BLOB_PREFIX}[0-9a-f]{{64}}$"
-_ID: Final = re.compile(f"{BLOB_PREFIX}([0-9a-f]{{64}})", re.ASCII)
-_WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
-_KIND: Final = re.compile(rf'{_WORD}/{_WORD}(?:; ?{_WORD}=(?:{_WORD}|"[A-Za-z0-9 !#$&^_.+:/-]*"))*', re.ASCII)
-_KIND_LENGTH: Final = 255
+_BLOB_ID: Final = re.compile(f"{BLOB_PREFIX}([0-9a-f]{{64}})", re.ASCII)
+_MEDIA_TYPE_WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
+_MEDIA_TYPE: Final = re.compile(
+    rf"{_MEDIA_TYPE_WORD}/{_MEDIA_TYPE_WORD}"
+    rf'(?:; ?{_MEDIA_TYPE_WORD}=(?:{_MEDIA_TYPE_WORD}|"[A-Za-z0-9 !#$&^_.+:/-]*"))*',
+    re.ASCII,
+)
+_MEDIA_TYPE_LENGTH: Final = 255
 _SHOWN: Final = 80
 
 
@@ -440,12 +444,12 @@ class RunBlob(NamedTuple):
 
 def is_blob_id(value: object) -> bool:
     """Whether ``value`` has the form of a blob id."""
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
+    return isinstance(value, str) and _BLOB_ID.fullmatch(value) is not None
 
 
 def digest_of(blob_id: str) -> Digest:
     """Return the digest in a blob id. Raises NotFoundError (``BLOB_NOT_FOUND``) for another form."""
-    found = _ID.fullmatch(blob_id)
+    found = _BLOB_ID.fullmatch(blob_id)
     if found is None:
         raise blob_not_found(blob_id)
     return Digest(f"sha256:{found[1]}")
@@ -458,6 +462,6 @@ def blob_not_found(blob_id: str) -> NotFoundError:
 
 def check_kind(kind: str) -> str:
     """Return ``kind`` if it is a media type; it becomes a header field. Raises ValidationError (``BLOB_KIND``)."""
-    if len(kind) > _KIND_LENGTH or not _KIND.fullmatch(kind):
+    if len(kind) > _MEDIA_TYPE_LENGTH or not _MEDIA_TYPE.fullmatch(kind):
         raise ValidationError("BLOB_KIND", f"{kind[:_SHOWN]!a} is no media type")
     return kind

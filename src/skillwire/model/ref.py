@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
 #: The id of a blob at an endpoint begins with it. Spec: specs §4.
-BLOB: Final = "blob:"
+BLOB_PREFIX: Final = "blob:"
 #: The origin of a skill from a folder or a repository of this machine begins with it.
 LOCAL: Final = "path:"
 

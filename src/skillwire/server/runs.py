@@ -35,7 +35,6 @@ from skillwire.errors import (
 from skillwire.executions.callable_skill import CallableSkill, Invocation, callable_code, code_skill
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
-    BLOB_PREFIX,
     AllowedCallers,
     Attachments,
     BlobHold,
@@ -49,6 +48,7 @@ from skillwire.model.execution import (
     digest_of,
     is_blob_id,
 )
+from skillwire.model.ref import BLOB_PREFIX
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
 from skillwire.protocols.skills_rpc.messages import (
     BlobContent,

@@ -32,7 +32,8 @@ from skillwire.adapters.files.blobs import NEW, FileBlobs, FileBlobWriting
 from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
-from skillwire.model.execution import BLOB_PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
+from skillwire.model.execution import BlobHold, RunBlob, RunSettings, blob_not_found
+from skillwire.model.ref import BLOB_PREFIX
 
 #: Bytes of one row.
 PIECE_BYTES: Final = 1024 * 1024

@@ -53,7 +53,8 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import read_manifest
 from skillwire.model.catalog import Catalog, decode_cursor, encode_cursor
 from skillwire.model.digest import Digest
-from skillwire.model.execution import BLOB_PATTERN, BLOB_PREFIX
+from skillwire.model.execution import BLOB_PATTERN
+from skillwire.model.ref import BLOB_PREFIX
 from skillwire.model.skill import SKILL_MD, Skill, SkillFile, is_skill_name
 from skillwire.protocols.agent_skills.messages import JSON, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import encode_index

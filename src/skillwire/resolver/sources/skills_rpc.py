@@ -32,7 +32,7 @@ from skillwire.errors import (
     did_you_mean,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.ref import BLOB, CachedResponse, RpcFacts, SkillRef
+from skillwire.model.ref import BLOB_PREFIX, CachedResponse, RpcFacts, SkillRef
 from skillwire.model.skill import SKILL_MD, Finding, is_dotted_name
 from skillwire.protocols.skills_rpc.client import INLINE_BYTES, call, fetch_blob, send_blob
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, decode_described, decode_file, decode_page
@@ -247,7 +247,7 @@ def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes
     """
     assert skill.rpc is not None  # noqa: S101  # only such skills come here
     endpoint = skill.rpc.endpoint
-    if path.startswith(BLOB):
+    if path.startswith(BLOB_PREFIX):
         blob = yield from read_text_or_bytes(endpoint, ReadBlob(blob_id=path, mode="full"), context, decode_blob)
         if not blob.truncated:
             return bytes_of(blob, endpoint)

@@ -5,7 +5,8 @@ a key derived from the server's, so all processes of one state folder accept eac
 up the token: its rights are those of now, and a revoked token ends its sessions at once. The random number
 distinguishes the sessions of one token. The numbers of sessions that were ended by signing out are stored beside the
 tokens until their time is over, so no process accepts them, also after a restart. The steps of signing in at an
-identity provider carry their values in signed cookies of their own, which end after some minutes.
+identity provider carry their values in signed cookies of their own, which end after some minutes: no process stores
+them, so any can answer the next step.
 
 The name of the cookie holds a part of a hash of the key, because browsers send cookies to all ports of a host, and
 begins with ``__Host-`` or ``__Secure-`` where the page came over HTTPS, so that no other site can set it. A browser
@@ -47,14 +48,14 @@ from skillwire.registry.accounts import read_session_name
 from skillwire.registry.tokens import Tokens
 from skillwire.server.http import read_fields, root_of, site_of
 from skillwire.server.problems import READ
-from skillwire.server.quotas import caller_of, network_of
+from skillwire.server.quotas import ADDRESS, IDENTITY, PRINCIPAL, caller_of, network_of
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.routing import RequestContext, Route
 from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page, way_up
 
-_PURPOSE: Final = "console session 1"
-_FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)
+_COOKIE_PURPOSE: Final = "console session 1"
+_COOKIE_FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)
 _NUMBER_BYTES: Final = 16
 #: The steps of signing in at an identity provider, whose cookies have names of their own: the state of the request, and
 #: a person without an account yet. The empty one is the session.
@@ -89,7 +90,7 @@ class Sessions:
         ends = self._clock() + limits.CONSOLE_SESSION_SECONDS
         if token.expires is not None:
             ends = min(ends, token.expires)
-        written = f"{token.token_id}.{int(ends)}.{_text(secrets.token_bytes(_NUMBER_BYTES))}"
+        written = f"{token.token_id}.{int(ends)}.{_base64url(secrets.token_bytes(_NUMBER_BYTES))}"
         return f"{written}.{self._digest('cookie', written)}"
 
     async def find(self, scope: Scope) -> Session | None:
@@ -110,7 +111,7 @@ class Sessions:
 
     async def recognise(self, cookie: str) -> Session | None:
         """Return the session of a cookie, if it is valid now. Trust: the cookie is untrusted."""
-        form = _FORM.fullmatch(cookie)
+        form = _COOKIE_FORM.fullmatch(cookie)
         if form is None or not hmac.compare_digest(form[4], self._digest("cookie", cookie.rpartition(".")[0])):
             return None
         token_id, ends, number = form[1], float(form[2]), form[3]
@@ -144,7 +145,7 @@ class Sessions:
 
     def seal(self, step: Step, fields: Mapping[str, str]) -> str:
         """Return the cookie that carries ``fields`` to the next step of a sign-in in this browser."""
-        written = _text(json.dumps([self._clock() + limits.CONSOLE_SIGN_IN_SECONDS, dict(fields)]).encode())
+        written = _base64url(json.dumps([self._clock() + limits.CONSOLE_SIGN_IN_SECONDS, dict(fields)]).encode())
         return f"{written}.{self._digest(step, written)}"
 
     def unseal(self, step: Step, scope: Scope) -> dict[str, str] | None:
@@ -162,10 +163,10 @@ class Sessions:
         return site_of(scope, self._base_url).startswith("https://")
 
     def _key(self) -> bytes:
-        return self._tokens().key_for(_PURPOSE)
+        return self._tokens().key_for(_COOKIE_PURPOSE)
 
     def _digest(self, what: str, text: str) -> str:
-        return _text(hmac.digest(self._key(), f"{what}\0{text}".encode(), hashlib.sha256))
+        return _base64url(hmac.digest(self._key(), f"{what}\0{text}".encode(), hashlib.sha256))
 
 
 def is_form_token(session: Session, shown: str) -> bool:
@@ -173,19 +174,15 @@ def is_form_token(session: Session, shown: str) -> bool:
     return hmac.compare_digest(session.form_token.encode(), shown.encode("utf-8", "replace"))
 
 
-def _text(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 Pairs = list[tuple[str, str]]
 
-_IDENTITY: Final = "identity "
-_PRINCIPAL: Final = "principal "
-_ADDRESS: Final = "address "
-
 
 class CallerNames:
-    """Names of callers on pages: a token's name, a principal's, or an address; see ``rate_limit.caller_of``."""
+    """Names of callers on pages, as of :func:`caller_of`: a token's name, a principal's, or an address."""
 
     def __init__(self, tokens: Callable[[], Tokens]) -> None:
         self._tokens = tokens
@@ -196,7 +193,7 @@ class CallerNames:
         for caller in set(callers):
             kind, _, name = caller.partition(" ")
             found[caller] = name or caller
-            if f"{kind} " == _IDENTITY:
+            if f"{kind} " == IDENTITY:
                 found[caller] = name
                 with suppress(NotFoundError):  # of a signed request of long ago, or an issuer's
                     found[caller] = (await self._tokens().look_up(name)).name
@@ -204,14 +201,14 @@ class CallerNames:
 
     async def caller_of(self, typed: str) -> str:
         """Return the caller for typed text: a caller, an address, or the newest token of this name or ID."""
-        if typed.startswith((_IDENTITY, _PRINCIPAL, _ADDRESS)):
+        if typed.startswith((IDENTITY, PRINCIPAL, ADDRESS)):
             return typed
         try:
             ipaddress.ip_address(typed)
         except ValueError:
             known = [token for token in await self._tokens().all() if typed in {token.name, token.token_id}]
-            return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
-        return f"{_ADDRESS}{network_of(typed)}"
+            return f"{IDENTITY}{known[-1].token_id}" if known else f"{PRINCIPAL}{typed}"
+        return f"{ADDRESS}{network_of(typed)}"
 
 
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"

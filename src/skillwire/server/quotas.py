@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 _MINUTE: Final = 60.0
 _ROUNDING: Final = 1e-9  # who waited as long as was asked is not sent away for the last bit of a float
-_PREFIX_BITS: Final = 64
+#: Bits of the IPv6 network that counts as one caller.
+_IPV6_CALLER_BITS: Final = 64
+#: What the name of a caller begins with: a token or a signing key, another principal, or an address without either.
+IDENTITY: Final = "identity "
+PRINCIPAL: Final = "principal "
+ADDRESS: Final = "address "
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,8 @@ def caller_of(principal: Principal, address: str) -> str:
     Trust: an issuer may choose a principal's name, so each kind of name has its own prefix.
     """
     if principal.identity:
-        return f"identity {principal.identity}"
-    return f"principal {principal.name}" if principal.name else f"address {network_of(address)}"
+        return f"{IDENTITY}{principal.identity}"
+    return f"{PRINCIPAL}{principal.name}" if principal.name else f"{ADDRESS}{network_of(address)}"
 
 
 @lru_cache(maxsize=1024)  # who calls, calls again
@@ -142,7 +147,7 @@ def network_of(address: str) -> str:
         return str(found)
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((found, _PREFIX_BITS), strict=False))
+    return str(ipaddress.IPv6Network((found, _IPV6_CALLER_BITS), strict=False))
 
 
 @lru_cache(maxsize=1024)  # same
@@ -154,10 +159,9 @@ def is_this_machine(address: str) -> bool:
         return True
 
 
-_ANONYMOUS: Final = "address "
 _ALL_ANONYMOUS: Final = "anonymous"
-#: Bits of the network that an anonymous caller's address belongs to, by IP version.
-_NETWORK_BITS: Final = {4: 24, 6: 48}
+#: Bits of the network of which the addresses share a bound for anonymous callers, by IP version.
+_NEIGHBOURHOOD_BITS: Final = {4: 24, 6: 48}
 
 
 class ConcurrencyLimit:
@@ -172,14 +176,14 @@ class ConcurrencyLimit:
         """Whether ``owner`` may have one more."""
         in_all, of_caller = self._bounds()
         shares = {owner: of_caller}
-        if owner.startswith(_ANONYMOUS):
-            shares |= {_network_of(owner): 2 * of_caller, _ALL_ANONYMOUS: in_all - in_all // 4}
+        if owner.startswith(ADDRESS):
+            shares |= {_neighbourhood_of(owner): 2 * of_caller, _ALL_ANONYMOUS: in_all - in_all // 4}
         return self._all < in_all and all(self._taken[whose] < share for whose, share in shares.items())
 
     @contextmanager
     def occupy(self, owner: str) -> Iterator[None]:
         """Count one more while the context lasts, whatever the capacity."""
-        whose = [owner, _network_of(owner), _ALL_ANONYMOUS] if owner.startswith(_ANONYMOUS) else [owner]
+        whose = [owner, _neighbourhood_of(owner), _ALL_ANONYMOUS] if owner.startswith(ADDRESS) else [owner]
         self._all += 1
         self._taken.update(whose)
         try:
@@ -193,13 +197,13 @@ class ConcurrencyLimit:
 
 
 @lru_cache(maxsize=1024)  # callers repeat
-def _network_of(owner: str) -> str:
-    address = owner.removeprefix(_ANONYMOUS)
+def _neighbourhood_of(owner: str) -> str:
+    address = owner.removeprefix(ADDRESS)
     try:
         network = ipaddress.ip_network(address)
     except ValueError:  # the name of a socket
         return f"near {address}"
-    return f"near {network.supernet(new_prefix=_NETWORK_BITS[network.version])}"
+    return f"near {network.supernet(new_prefix=_NEIGHBOURHOOD_BITS[network.version])}"
 
 
 #: Seconds for which a count is believed: when it lets a caller in, and when it does not, since ends are not noticed

@@ -63,7 +63,7 @@ from skillwire.protocols.skills_rpc.messages import (
 )
 from skillwire.protocols.skills_rpc.server import GUIDE, SkillsRpc, load_guide
 from skillwire.server.log import GRANT
-from skillwire.server.quotas import ConcurrencyLimit, queue_full_error
+from skillwire.server.quotas import ADDRESS, ConcurrencyLimit, queue_full_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ def check_allowed(
         fix = f"The operator of the server: write {settings} below [rpc] in its configuration.{instead}"
         fix = f"Start this command with {options}." if is_local else fix
         raise TrustError("PERMISSION_DENIED", f"this server does not {what}", fix=fix, details=_CLOSED)
-    if True not in openings.values() and owner.startswith("address "):
+    if True not in openings.values() and owner.startswith(ADDRESS):
         raise TrustError("AUTH_REQUIRED", f"this server does {what}, for authenticated callers only")
 
 
@@ -359,7 +359,7 @@ class Runs:
         if callable_skill is None:
             message = f"{skill.name} is instructions: it is read with read_skill_file, not executed"
             raise ValidationError("VALIDATION_ERROR", message, fix="Read its SKILL.md, and do what it says.")
-        if callable_skill.needs_authentication and owner.startswith("address "):
+        if callable_skill.needs_authentication and owner.startswith(ADDRESS):
             raise TrustError("AUTH_REQUIRED", f"{skill.name} is executed for authenticated callers only")
         if not await self._granted.allows(skill, is_call=is_call):
             message = f"the operator has not granted that {skill.name} runs"

@@ -50,7 +50,7 @@ from skillwire.server.execution_responses import answer_fields, make_body, strea
 from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
 from skillwire.server.problems import READ, Problem, ProblemError, answer_preflight, method_not_allowed
-from skillwire.server.quotas import caller_of
+from skillwire.server.quotas import ADDRESS, caller_of
 from skillwire.server.request_bodies import Body
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.fetch import is_json
@@ -396,6 +396,6 @@ def may_follow(execution: Execution, principal: Principal | None) -> bool:
     """Whether ``principal`` may see and cancel an execution when it knows the ID."""
     if principal is not None and OPERATOR in principal.scopes:
         return True
-    if execution.caller.startswith("address "):
+    if execution.caller.startswith(ADDRESS):
         return True
     return principal is not None and execution.caller == caller_of(principal, "")

@@ -284,11 +284,11 @@ def _task(descriptor: SkillDescriptor) -> bytes:
 
 
 #: What it is called in the ledger; a published skill has no underscore in its name.
-NAME: Final = "run_code"
+RUN_CODE_NAME: Final = "run_code"
 #: The file as which it stands in the sandbox.
-FILE: Final = "main.py"
-_VERSION: Final = "0.0.0"
-_CONTEXT: Final = b"skillwire run_code 1\0"
+RUN_CODE_FILE: Final = "main.py"
+_RUN_CODE_VERSION: Final = "0.0.0"
+_RUN_CODE_CONTEXT: Final = b"skillwire run_code 1\0"
 _EXPORT_LENGTH: Final = 100
 _MEDIA_TYPE: Final = "text/x-python"
 
@@ -298,22 +298,22 @@ def code_skill(code: bytes, function: str) -> Skill:
     if not function.isidentifier() or len(function) > _EXPORT_LENGTH:
         message = f"entrypoint must name a function of the code, such as main, not {function[:_EXPORT_LENGTH]!a}"
         raise ValidationError("VALIDATION_ERROR", message)
-    digest = hashlib.sha256(_CONTEXT + function.encode() + b"\0" + code)
+    digest = hashlib.sha256(_RUN_CODE_CONTEXT + function.encode() + b"\0" + code)
     return Skill(
         publisher="",
-        name=NAME,
-        version=_VERSION,
+        name=RUN_CODE_NAME,
+        version=_RUN_CODE_VERSION,
         description="Code that a caller brought.",
         files=(),
         artifact=Artifact("skill-md", _MEDIA_TYPE, ".py", len(code), Digest(f"sha256:{digest.hexdigest()}")),
         kind="action",
-        action=Action("python", FILE, function),
+        action=Action("python", RUN_CODE_FILE, function),
     )
 
 
 def is_code(skill: Skill) -> bool:
     """Whether a skill of the ledger is code that a caller brought."""
-    return skill.name == NAME
+    return skill.name == RUN_CODE_NAME
 
 
 def callable_code(skill: Skill) -> CallableSkill:
@@ -321,7 +321,9 @@ def callable_code(skill: Skill) -> CallableSkill:
     action = skill.action
     if action is None or not is_code(skill):
         raise ValueError("this is a published skill")
-    return CallableSkill(skill=skill, action=action, skill_id=NAME, inputs=_AnyInputs(), output=OutputRules(None))
+    return CallableSkill(
+        skill=skill, action=action, skill_id=RUN_CODE_NAME, inputs=_AnyInputs(), output=OutputRules(None)
+    )
 
 
 class _AnyInputs(InputRules):
@@ -343,10 +345,10 @@ def queue_position(priority: Priority, accepted: float) -> float:
     return accepted + PRIORITY_SHIFTS[priority]
 
 
-PREFIX: Final = "exec-"
+_EXECUTION_PREFIX: Final = "exec-"
 _ID_BYTES: Final = 16
 _TEXT_LENGTH: Final = 256
-_TIMES: Final = (1 << 48) - 1
+_TIME_MASK: Final = (1 << 48) - 1
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -365,8 +367,8 @@ def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
 
     The time keeps neighbours together in the ledger's index. A task has none, since people type the beginning of it.
     """
-    when = "" if is_task else f"{int(accepted * _MS) & _TIMES:012x}"
-    return PREFIX + when + secrets.token_hex(_ID_BYTES)
+    when = "" if is_task else f"{int(accepted * _MS) & _TIME_MASK:012x}"
+    return _EXECUTION_PREFIX + when + secrets.token_hex(_ID_BYTES)
 
 
 def make_execution(
@@ -444,7 +446,7 @@ def invalid_request(path: str, message: str, expected: object, actual: object) -
     )
 
 
-def check_key(key: str) -> str:
+def check_idempotency_key(key: str) -> str:
     """Return an Idempotency-Key, if it is one. Raises ValidationError (``VALIDATION_ERROR``)."""
     if not key or len(key) > limits.IDEMPOTENCY_KEY_LENGTH or not key.isascii() or not key.isprintable():
         message = f"Idempotency-Key has 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters"

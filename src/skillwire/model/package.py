@@ -333,8 +333,8 @@ def read_reference(text: str, *, needs_version: bool = False) -> VersionReferenc
     return VersionReference(package, version)
 
 
-_LENGTH: Final = 200
-_MOST: Final = 8
+_REQUIREMENT_LENGTH: Final = 200
+_RANGE_COMPARISONS: Final = 8
 _COMPARISON: Final = re.compile(r"(\^|~|>=|<=|>|<|=|)\s*(\*|[0-9][0-9A-Za-z.+-]*)(?:\s+|\Z)", re.ASCII)
 _PARTIAL: Final = re.compile(r"(0|[1-9][0-9]*)(?:\.(0|[1-9][0-9]*))?(?:\.(0|[1-9][0-9]*))?", re.ASCII)
 _CAPABILITY: Final = re.compile(r"capability:[A-Za-z0-9._-]{1,128}", re.ASCII)
@@ -371,20 +371,20 @@ def parse_range(text: str) -> VersionRange:
     """Return the range that ``text`` means. Raises ValidationError (``VERSION_RANGE``)."""
     comparisons, read = [], 0
     stripped = text.strip()
-    while len(text) <= _LENGTH and (match := _COMPARISON.match(stripped, read)):
+    while len(text) <= _REQUIREMENT_LENGTH and (match := _COMPARISON.match(stripped, read)):
         comparisons.append((match[1], match[2]))
         read = match.end()
-    if not comparisons or read < len(stripped) or len(comparisons) > _MOST:
+    if not comparisons or read < len(stripped) or len(comparisons) > _RANGE_COMPARISONS:
         raise _refused_range(text)
     if comparisons == [("", "*")]:
         return ANY_VERSION
     prereleases = [version_order(version)[0] for _, version in comparisons if is_version(version) and "-" in version]
-    bounds = [_bounds(operator, version, text) for operator, version in comparisons]
+    bounds = [_range_bounds(operator, version, text) for operator, version in comparisons]
     ends = [end for _, end in bounds if end]
     return VersionRange(stripped, max(first for first, _ in bounds), min(ends, default=()), frozenset(prereleases))
 
 
-def _bounds(operator: str, version: str, text: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _range_bounds(operator: str, version: str, text: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the first version of one comparison and the end behind its last one."""
     match = _PARTIAL.match(version)
     if match is None or not (is_version(version) or match.end() == len(version)):
@@ -392,15 +392,15 @@ def _bounds(operator: str, version: str, text: str) -> tuple[tuple[Any, ...], tu
     parts = tuple(int(part) for part in match.groups() if part is not None)
     last = len(parts) - 1
     lasts = {"~": min(last, 1), "^": next((place for place, part in enumerate(parts) if part), last)}
-    first = (*version_order(version), 0) if is_version(version) else _release(parts)
+    first = (*version_order(version), 0) if is_version(version) else _range_release(parts)
     behind = (*first[:-1], 1)
     if operator in lasts or not is_version(version):  # the first release that begins with other parts
         place = lasts.get(operator, last)
-        behind = _release((*parts[:place], parts[place] + 1))
+        behind = _range_release((*parts[:place], parts[place] + 1))
     return {">": (behind, ()), ">=": (first, ()), "<": ((), first), "<=": ((), behind)}.get(operator, (first, behind))
 
 
-def _release(parts: tuple[int, ...]) -> tuple[Any, ...]:
+def _range_release(parts: tuple[int, ...]) -> tuple[Any, ...]:
     return ((*parts, 0, 0)[:3], True, (), 0)
 
 
@@ -433,10 +433,10 @@ def split_version(text: str) -> tuple[str, str]:
 
 def parse_requirement(text: str) -> Requirement:
     """Return the requirement that ``text`` states. Raises ValidationError (``FIELD``, ``VERSION_RANGE``)."""
-    target, version = split_version(text[:_LENGTH])
+    target, version = split_version(text[:_REQUIREMENT_LENGTH])
     is_capability = _CAPABILITY.fullmatch(target) is not None
     is_target = is_skill_name(target) or read_package_name(target) is not None or _PLACE.fullmatch(target) is not None
-    if len(text) > _LENGTH or not (is_capability or is_target) or text.endswith("@"):
+    if len(text) > _REQUIREMENT_LENGTH or not (is_capability or is_target) or text.endswith("@"):
         fix = 'Write "name", "namespace/name", "example.com/name" or "capability:id", each with @RANGE.'
         raise ValidationError("FIELD", f"{ascii(text)[:120]} names no skill and no capability", fix=fix)
     versions = parse_range(version) if version else ANY_VERSION

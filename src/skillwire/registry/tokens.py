@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skillwire.ports import TokenStore
 
-PREFIX: Final = "sw"
+TOKEN_PREFIX: Final = "sw"  # noqa: S105  # every token begins with it
 _OPENS: Final = "skill:"  # what a scope begins with that opens a skill
 _FORM: Final = re.compile(r"sw_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)  # RFC 6749 §3.3
@@ -156,7 +156,7 @@ class Tokens:
     def _seal(self, token: Token) -> Issued:
         if token.kind == "signing_key":
             return Issued(token, self._derive(token.token_id))
-        secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+        secret = f"{TOKEN_PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
         return Issued(token._replace(digest=self._digest(secret)), secret)
 
     def _digest(self, secret: str) -> bytes:

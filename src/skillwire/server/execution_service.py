@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Clock, ExecutionLedger
 
 
-_KEPT: Final = 1_000
+_CALLABLE_SKILLS_KEPT: Final = 1_000
 #: Access decides how callers authenticate, before a descriptor is read.
 _NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 #: The site in descriptors made here; it is never shown.
@@ -91,7 +91,7 @@ class CallableSkills:
         callable_skill = make_callable_skill(skill, self.descriptor(skill))
         if callable_skill is not None:
             self._kept[skill.artifact.digest] = callable_skill
-            while len(self._kept) > _KEPT:
+            while len(self._kept) > _CALLABLE_SKILLS_KEPT:
                 self._kept.popitem(last=False)
         return callable_skill
 
@@ -107,7 +107,7 @@ class CallableSkills:
 
 #: Seconds for which a grant is believed when a call is accepted. The worker looks again, so a skill whose grant was
 #: revoked meanwhile does not run.
-_SECONDS: Final = 1.0
+_GRANT_SECONDS: Final = 1.0
 #: For how many skills a refusal is logged once only.
 _LOGGED_SKILLS: Final = 1_000
 
@@ -134,7 +134,7 @@ class GrantCache:
         digest, loop = skill.artifact.digest, asyncio.get_running_loop()
         self._until = {digest: until for digest, until in self._until.items() if until > loop.time()}
         if await self._may_run(skill):
-            self._until[digest] = loop.time() + _SECONDS
+            self._until[digest] = loop.time() + _GRANT_SECONDS
             return True
         if is_call and digest not in self._logged:
             if len(self._logged) >= _LOGGED_SKILLS:
@@ -178,9 +178,9 @@ T = TypeVar("T")
 
 #: Seconds for which the ledger is known to have a skill version. The version stays as long as its last execution, a
 #: day at least.
-_VERSION_SECONDS: Final = 600.0
+_KNOWN_VERSION_SECONDS: Final = 600.0
 #: How many such versions are remembered.
-_VERSIONS: Final = 20_000
+_KNOWN_VERSIONS: Final = 20_000
 #: Seconds between two batches; a commit takes about as long.
 _BATCH_PAUSE: Final = 0.001
 
@@ -383,12 +383,13 @@ class ExecutionService:
 
     def _accepted(self, new: NewExecution) -> None:
         now = self.clock().steady
-        if new.skills and len(self._versions_kept) >= _VERSIONS:  # code that callers bring is another version each time
+        # Code that callers bring is another version each time.
+        if new.skills and len(self._versions_kept) >= _KNOWN_VERSIONS:
             self._versions_kept = {digest: until for digest, until in self._versions_kept.items() if until > now}
-            if len(self._versions_kept) >= _VERSIONS:
+            if len(self._versions_kept) >= _KNOWN_VERSIONS:
                 self._versions_kept.clear()
         for skill in new.skills:
-            self._versions_kept[skill.artifact.digest] = now + _VERSION_SECONDS
+            self._versions_kept[skill.artifact.digest] = now + _KNOWN_VERSION_SECONDS
         self._quota.take(new.execution.caller)
         self._notify(new.execution.execution_id)
         if self._log_accepted:

@@ -205,7 +205,7 @@ async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:
     yield await asyncio.to_thread(body.read)
 
 
-_PURPOSE: Final = "counted downloads 1"
+_COUNT_PURPOSE: Final = "counted downloads 1"
 _HASH_BYTES: Final = 16
 
 
@@ -245,7 +245,7 @@ class Downloads:
     async def send_artifact(self, context: RequestContext, package: Package, version: PackageVersion) -> None:
         """Send the artifact of a version that the caller may download, and count it."""
         artifact = version.skill.artifact
-        found = BlobResponse(artifact.media_type, _cache(package), artifact.digest, artifact.size)
+        found = BlobResponse(artifact.media_type, _cache_policy(package), artifact.digest, artifact.size)
         await self.send(context, found, version.skill)
         self.count(context, package.name, version.version)
 
@@ -265,7 +265,7 @@ class Downloads:
         self._zips[key] = found
         if len(self._zips) > limits.REGISTRY_ZIPS:
             self._zips.popitem(last=False)
-        return BlobResponse("application/zip", _cache(package), *found)
+        return BlobResponse("application/zip", _cache_policy(package), *found)
 
     def _zip(self, skill: Skill, content: bytes, folder: str) -> tuple[Digest, int]:
         prefix = f"{folder}/" if folder else ""
@@ -301,7 +301,7 @@ class Downloads:
 
     async def _count(self, identity: str, name: PackageName, version: str, day: str) -> None:
         try:
-            key = (await asyncio.to_thread(self._tokens)).key_for(_PURPOSE)
+            key = (await asyncio.to_thread(self._tokens)).key_for(_COUNT_PURPOSE)
             counted = hmac.digest(key, f"{day} {identity}".encode(), hashlib.sha256)[:_HASH_BYTES]
             recent = counted + f"{name}@{version}".encode()
             if recent not in self._counted:
@@ -313,6 +313,6 @@ class Downloads:
             structlog.get_logger("skillwire").warning("a download is not counted", reason=one_line(error))
 
 
-def _cache(package: Package) -> CachePolicy:
+def _cache_policy(package: Package) -> CachePolicy:
     """Return how long the bytes of a version may be kept."""
     return CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE

@@ -35,7 +35,7 @@ from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.web.environment import short_address, shorten
 
 #: Before the names of fields, so that none is taken for one of ours.
-PREFIX: Final = "field:"
+FIELD_PREFIX: Final = "field:"
 #: More choices than these are a list to open.
 _CHOICES: Final = 6
 #: A text that may be longer has several lines.
@@ -57,7 +57,7 @@ def read_typed(fields: Sequence[Field], pairs: Sequence[tuple[str, str]]) -> dic
     sent: dict[str, list[str]] = {}
     for name, value in pairs:
         sent.setdefault(name, []).append(value)
-    return {field.name: "\n".join(sent.get(PREFIX + field.name, ())) for field in fields}
+    return {field.name: "\n".join(sent.get(FIELD_PREFIX + field.name, ())) for field in fields}
 
 
 def form_input(
@@ -76,7 +76,7 @@ def form_input(
     return {
         "field": field,
         "key": f"field-{index}",
-        "name": PREFIX + field.name,
+        "name": FIELD_PREFIX + field.name,
         "widget": _widget(field, choices),
         "choices": choices,
         "value": value,
@@ -117,9 +117,9 @@ def _widget(field: Field, choices: Sequence[tuple[str, str]]) -> str:
     return "code" if field.kind == "json" else "line"
 
 
-_WIDTH: Final = 72
-_INPUTS: Final = "/inputs"
-_DEFAULT: Final = 200  # characters of a default in a text
+_SNIPPET_WIDTH: Final = 72
+_INPUTS_PATH: Final = "/inputs"
+_DEFAULT_LENGTH: Final = 200  # characters of a default in a text
 
 
 class Snippet(NamedTuple):
@@ -131,7 +131,7 @@ class Snippet(NamedTuple):
     what: str
 
 
-def describe(skill: Skill, address: str, read: Callable[[Digest], bytes | None]) -> SkillDescriptor:
+def descriptor_of(skill: Skill, address: str, read: Callable[[Digest], bytes | None]) -> SkillDescriptor:
     """Return the descriptor of a skill at a site; ``read`` returns the bytes of its file."""
     described = Sharing({skill.name: skill}, skill.publisher, address).describe(skill.name)
     if not isinstance(described, Digest):
@@ -179,7 +179,7 @@ def call_snippets(name: str, descriptor: SkillDescriptor, address: str, *, has_m
         body = shlex.quote(_json_text(request))
         snippets.append(Snippet("curl", "curl", " \\\n  ".join([*lines, f"-d {body}"]), "with curl"))
     rows = "".join(f"    {key!r}: {value!r},\n" for key, value in inputs.items())
-    written = repr(inputs) if len(repr(inputs)) < _WIDTH else f"{{\n{rows}}}"
+    written = repr(inputs) if len(repr(inputs)) < _SNIPPET_WIDTH else f"{{\n{rows}}}"
     python = (
         f"from skillwire import Client\n\ninputs = {written}\n"
         f"execution = Client().call({reference!r}, inputs)\nprint(execution.check().output)"
@@ -231,7 +231,7 @@ def about_input(parameter: ParameterDefinition) -> str:
     """Return the description of an input with its default."""
     if not parameter.has_default:
         return parameter.description
-    default = shorten(_json_text(parameter.default), _DEFAULT)
+    default = shorten(_json_text(parameter.default), _DEFAULT_LENGTH)
     return f"{as_sentence(parameter.description)} Default: {default}.".lstrip()
 
 
@@ -283,7 +283,7 @@ def read_inputs(
     except ValidationError as error:
         told = {str(one["path"]) for one in errors}
         for one in error.details["errors"]:  # type: ignore[attr-defined]  # see callable_skill
-            path = f"/{WHOLE}{str(one['path']).removeprefix(_INPUTS)}"
+            path = f"/{WHOLE}{str(one['path']).removeprefix(_INPUTS_PATH)}"
             errors += [] if path in told else [{**one, "path": path}]
     return inputs, errors
 

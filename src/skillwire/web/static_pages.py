@@ -21,7 +21,7 @@ from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
 from skillwire.web.assets import FOLDER, PLAIN, Branding, Logo, assets
 from skillwire.web.environment import TEMPLATES, Frame, render
-from skillwire.web.forms import ShownCall, call_snippets, describe, other_endpoint
+from skillwire.web.forms import ShownCall, call_snippets, descriptor_of, other_endpoint
 from skillwire.web.public_pages import (
     PARTS,
     UNKNOWN_SITE,
@@ -144,7 +144,7 @@ def _skill_pages(prepared: PreparedSkill, frame: Frame) -> Iterator[tuple[str, s
     for part, end in _ends(skill).items():
         call: CallPart = None
         if part == "call":
-            descriptor = describe(skill, site, read)
+            descriptor = descriptor_of(skill, site, read)
             refusal = _NOT_CALLED if skill.action else other_endpoint(descriptor)
             snippets = [] if skill.action else call_snippets(skill.name, descriptor, site, has_mcp=False)
             call = ShownCall(refusal=refusal), snippets, descriptor.inputs

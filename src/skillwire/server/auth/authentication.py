@@ -39,7 +39,7 @@ from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth, is_signed_by, read_signature
-from skillwire.registry.tokens import PREFIX, Tokens
+from skillwire.registry.tokens import TOKEN_PREFIX, Tokens
 from skillwire.server.configuration import MCP_PATH, OAuth2Settings, ServerConfiguration
 from skillwire.server.http import IDENTITY_NAMES, client_address, path_of, read_fields, site_of
 from skillwire.server.problems import Problem, ProblemError, refused, too_many
@@ -420,7 +420,7 @@ class Authentication:
             text = authorization[len(_BEARER) :].strip()
         elif authorization:
             raise refused("the Authorization field holds neither a bearer token nor a password", "malformed")
-        if is_key or text.startswith(f"{PREFIX}_"):
+        if is_key or text.startswith(f"{TOKEN_PREFIX}_"):
             token, rights = await self.tokens().identify(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")

@@ -31,7 +31,7 @@ from skillwire.web.executions_page import ShownExecution, execution_page
 from skillwire.web.forms import (
     ShownCall,
     call_snippets,
-    describe,
+    descriptor_of,
     example_inputs,
     form_input,
     form_of_inputs,
@@ -84,7 +84,7 @@ class CallPages:
         principal = context.principal or (request.session.principal if request.session else None)
         if principal is not None and self._parts.registry is not None:
             principal = await self._parts.registry.authorize(principal)
-        descriptor = await asyncio.to_thread(describe, skill, context.site, self._parts.catalog.blobs.read)
+        descriptor = await asyncio.to_thread(descriptor_of, skill, context.site, self._parts.catalog.blobs.read)
         fields, status = await asyncio.to_thread(form_of_inputs, descriptor.inputs), HTTPStatus.OK
         called, shown = None, ShownCall(refusal=other_endpoint(descriptor))
         if skill.action is not None:

@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, one_line
-from skillwire.executions.callable_skill import CallableSkill, Invocation, check_key, invalid_request
+from skillwire.executions.callable_skill import CallableSkill, Invocation, check_idempotency_key, invalid_request
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
 from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
@@ -141,7 +141,7 @@ def read_options(fields: Fields) -> RequestOptions:
     return RequestOptions(
         found.get(b"content-type", ""),
         min(int(wait[1]), limits.EXECUTION_WAIT_SECONDS) if wait else 0,
-        None if key is None else check_key(key),
+        None if key is None else check_idempotency_key(key),
         None if callback is None else read_callback_url(callback),
         found.get(b"if-none-match", ""),
         found.get(b"accept", ""),

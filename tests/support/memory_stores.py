@@ -42,7 +42,7 @@ class MemoryGrants:
 
 
 class MemoryLeases:
-    """Fills :class:`skillwire.ports.Leases`."""
+    """Stands for :class:`skillwire.adapters.sql.servers.SqlLeases`."""
 
     def __init__(self) -> None:
         self._leases: dict[str, tuple[str, int, float]] = {}

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -208,8 +208,13 @@ def _name_in(cursor: str) -> str:
     return name
 
 
+class _Hint(TypedDict):
+    ttl_ms: int
+    cache_scope: Literal["public", "private"]
+
+
 #: The cache hint of what is one caller's, and may be gone soon.
-_OWN: Final = {"ttlMs": 0, "cacheScope": "private"}
+_PRIVATE_HINT: Final[_Hint] = {"ttl_ms": 0, "cache_scope": "private"}
 #: Indexes that are kept, each of a catalog that is held with it: the public, and that of who asks beside.
 _INDEXES_KEPT: Final = 2
 _INDEX: Final = Resource(
@@ -224,9 +229,9 @@ _TEMPLATE: Final = ResourceTemplate(
 )
 
 
-def hint(caller: McpSkills) -> dict[str, Any]:
+def hint(caller: McpSkills) -> _Hint:
     """Return the cache hint of a result for ``caller``: shared caches may keep public content. Spec: MCP Caching."""
-    return {"ttlMs": 1000 * limits.MCP_FRESH_SECONDS, "cacheScope": "public" if caller.is_public else "private"}
+    return {"ttl_ms": 1000 * limits.MCP_FRESH_SECONDS, "cache_scope": "public" if caller.is_public else "private"}
 
 
 #: Member of ``_meta`` of a ``SKILL.md``: the digest of the skill's artifact **[extension]**.
@@ -286,7 +291,9 @@ class Resources:
         caller = await self._caller_of(context)
         try:
             contents = await self._read(params, caller)
-            return ReadResourceResult(contents=[contents], **(_OWN if is_blob_uri(params.uri) else hint(caller)))
+            return ReadResourceResult(
+                contents=[contents], **(_PRIVATE_HINT if is_blob_uri(params.uri) else hint(caller))
+            )
         except SkillwireError as error:
             data = {
                 "code": error.code,

@@ -59,6 +59,11 @@ SETTINGS: Final[dict[str, Any]] = {"directoryRead": True}
 _DIRECTORY: Final = "inode/directory"
 
 
+def _encode_hint(caller: McpSkills) -> dict[str, Any]:
+    fresh = hint(caller)
+    return {"ttlMs": fresh["ttl_ms"], "cacheScope": fresh["cache_scope"]}
+
+
 class GetSkillParams(RequestParams):
     """Which skill: the URI of its ``SKILL.md``."""
 
@@ -85,7 +90,7 @@ class SkillMethods:
         names, cursor = page_after(tuple(skills), params.cursor)
         listed = [skill for name in names if limit_exceeded(skill := skills[name]) is None]
         result = {"resultType": "complete", "skills": [await self._entries.of(skill, caller) for skill in listed]}
-        return {**result, **hint(caller), **({"nextCursor": cursor} if cursor else {})}
+        return {**result, **_encode_hint(caller), **({"nextCursor": cursor} if cursor else {})}
 
     async def get_skill(self, context: ServerRequestContext, params: GetSkillParams) -> dict[str, Any]:
         """Answer ``skills/get``."""
@@ -95,7 +100,7 @@ class SkillMethods:
             raise _refused(f"no skill is served at {params.uri[:200]}", params.uri)
         if (reason := limit_exceeded(target.skill)) is not None:
             raise _refused(reason, params.uri)
-        return {"resultType": "complete", "skill": await self._entries.of(target.skill, caller), **hint(caller)}
+        return {"resultType": "complete", "skill": await self._entries.of(target.skill, caller), **_encode_hint(caller)}
 
     async def read_directory(self, context: ServerRequestContext, params: ReadDirectoryParams) -> dict[str, Any]:
         """Answer ``resources/directory/read``; a skill has so few files that a folder is always one page."""

@@ -48,6 +48,19 @@ async def test_skills_are_listed_with_their_own_names_and_descriptions(host, mod
         assert [one.uri_template for one in templates] == ["skill://{name}/{+path}", "blob:{sha256}"]
 
 
+@pytest.mark.parametrize(("caller", "scope"), [(None, "public"), (MEMBER, "private")])
+async def test_results_tell_caches_how_long_and_for_whom_they_hold(host, caller, scope):
+    async with host.client(*[caller] if caller else []) as client:
+        results = [
+            await client.list_resources(),
+            await client.list_resource_templates(),
+            await client.read_resource(f"{OPEN}/SKILL.md"),
+            await client.list_tools(),
+        ]
+    expected = (1000 * limits.MCP_FRESH_SECONDS, scope)
+    assert [(one.ttl_ms, one.cache_scope) for one in results] == [expected] * 4
+
+
 async def test_what_is_no_utf_8_comes_in_base64(host):
     async with host.client() as client:
         (logo,) = (await client.read_resource(f"{OPEN}/logo.png")).contents

@@ -411,8 +411,11 @@ class RenewalService:
     def _issue(
         self, names: RequestedNames, key: EllipticCurvePublicKey, now: float, *, renews: str = ""
     ) -> RenewalResponse:
-        lately = [row for row in self._folder.book().rows if row.issued > now - _HOUR and (row.renews or not renews)]
-        if sum((row.agents, row.skills, row.hosts) == names.check() for row in lately) >= _RENEWALS:
+        wanted = names.check()
+        lately = [row for row in self._folder.book().rows if row.issued > now - _HOUR]
+        if renews:  # renewals count renewals only; a first certificate counts all
+            lately = [row for row in lately if row.renews]
+        if sum((row.agents, row.skills, row.hosts) == wanted for row in lately) >= _RENEWALS:
             reason = f"it was {'renewed' if renews else 'issued'} often enough; try in an hour"
             return _problem(429, TrustError("CERTIFICATE_REFUSED", reason))
         issued = self._folder.issue(names, key, now, renews=renews)

@@ -97,7 +97,7 @@ def read_marketplace(data: bytes, source: str) -> Marketplace:
         except SkillwireError as error:
             name = entry.get("name") if isinstance(entry, dict) else None
             label = _shown(name) if isinstance(name, str) else f"number {number + 1}"
-            findings.append(note("PLUGIN_FORM", f"plugin {label}: {error.message}", source))
+            findings.append(_finding("PLUGIN_FORM", f"plugin {label}: {error.message}", source))
     return Marketplace(_text(document.get("name")), tuple(plugins), tuple(findings))
 
 
@@ -114,12 +114,12 @@ def read_plugin_skills(data: bytes, source: str) -> tuple[str, ...]:
     return _skills(document)
 
 
-def note(code: str, message: str, source: str, fix: str | None = None) -> Finding:
+def _finding(code: str, message: str, source: str, fix: str | None = None) -> Finding:
     """Return a finding about something skipped."""
     return Finding(code, "warning", message, SourceLocation(source), fix or CODES[code].fix)
 
 
-def join(*parts: str) -> str:
+def _join_path(*parts: str) -> str:
     """Return the path of folders, one below the other; empty ones add nothing."""
     return "/".join(part for part in parts if part)
 
@@ -148,7 +148,9 @@ def _read_plugin(entry: object, root: str | None) -> Plugin:
     is_bare = not source.startswith(".") and "/" not in source
     if is_bare and root is None:
         raise ValidationError("PLUGIN_FORM", f"its source {_shown(source)} has to begin with ./")
-    return Plugin(entry["name"], join(root or "", _folder(source)) if is_bare else _folder(source), _skills(entry))
+    return Plugin(
+        entry["name"], _join_path(root or "", _folder(source)) if is_bare else _folder(source), _skills(entry)
+    )
 
 
 def _skills(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -309,7 +311,7 @@ class GatheredSkills:
         other = self.skills.setdefault(name, GatheredSkill(name, plugin.name, place, loaded.files))
         if other.place != place and other.files != loaded.files:
             message = f"{name} of plugin {plugin.name!a} is not taken: {other.place} has the name already"
-            self.findings.append(note("SKILL_CONFLICT", message, place))
+            self.findings.append(_finding("SKILL_CONFLICT", message, place))
 
 
 def gather(root: Path) -> GatheredSkills:
@@ -329,28 +331,28 @@ def gather(root: Path) -> GatheredSkills:
     for plugin in marketplace.plugins:
         if isinstance(plugin.source, ExternalPlugin):
             message = f"plugin {plugin.name!a} was not fetched: its source is of kind {plugin.source.kind!a}"
-            gathered.findings.append(note("PLUGIN_ELSEWHERE", message, str(document), plugin.source.advice))
+            gathered.findings.append(_finding("PLUGIN_ELSEWHERE", message, str(document), plugin.source.advice))
         else:
             _gather_plugin(root, plugin, gathered)
     return gathered
 
 
 def _gather_plugin(root: Path, plugin: Plugin, gathered: GatheredSkills) -> None:
-    base = join(str(plugin.source))
+    base = _join_path(str(plugin.source))
     try:
         places = dict.fromkeys(place for listed in _listed(root, base, plugin) for place in _skills_at(root, listed))
     except SkillwireError as error:
-        gathered.findings.append(note("PLUGIN_FORM", f"plugin {plugin.name!a}: {error.message}", str(root / base)))
+        gathered.findings.append(_finding("PLUGIN_FORM", f"plugin {plugin.name!a}: {error.message}", str(root / base)))
         return
     for place in places:
         if len(gathered.skills) >= limits.MARKETPLACE_SKILLS:
             message = f"more than {limits.MARKETPLACE_SKILLS} skills; the others are not taken"
-            gathered.findings.append(note("LIMIT_ENTRIES", message, str(root)))
+            gathered.findings.append(_finding("LIMIT_ENTRIES", message, str(root)))
             return
         gathered.take(plugin, check_folder(root / place, level="lenient"), str(root / place))
     if not places:
         message, fix = f"plugin {plugin.name!a} has no skills", "Nothing, unless it should have some."
-        gathered.findings.append(note("PLUGIN_WITHOUT_SKILLS", message, str(root / base), fix))
+        gathered.findings.append(_finding("PLUGIN_WITHOUT_SKILLS", message, str(root / base), fix))
 
 
 def _listed(root: Path, base: str, plugin: Plugin) -> Iterator[str]:
@@ -358,10 +360,10 @@ def _listed(root: Path, base: str, plugin: Plugin) -> Iterator[str]:
     has_manifest = manifest.is_file() and _is_within(root, manifest)
     own = read_plugin_skills(_read(manifest), str(manifest)) if has_manifest else ()
     if has_manifest or not plugin.skills:
-        default = join(base, SKILLS_FOLDER)
+        default = _join_path(base, SKILLS_FOLDER)
         yield default if (root / default).is_dir() else base
     for folder in (*own, *plugin.skills):
-        yield join(base, folder)
+        yield _join_path(base, folder)
 
 
 def _skills_at(root: Path, folder: str) -> Iterator[str]:
@@ -378,7 +380,7 @@ def _skills_at(root: Path, folder: str) -> Iterator[str]:
         return  # no folder, or not for us: nothing in it could be taken
     for path in below:
         if (path / SKILL_MD).is_file() and _is_within(root, path):
-            yield join(folder, path.name)
+            yield _join_path(folder, path.name)
 
 
 def _is_within(root: Path, path: Path) -> bool:

@@ -18,7 +18,7 @@ from skillwire.errors import SourceLocation, UsageError
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from skillwire.adapters import dht as status_file
+    from skillwire.adapters import dht
     from skillwire.adapters.dht import agent as node
     from skillwire.cli.output import Output, Part
     from skillwire.client.dht import Client, Match
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillwire.resolver.sources import dht as source
 else:  # load sockets and cryptography
     node = LazyModule("adapters.dht.agent")
-    status_file = LazyModule("adapters.dht")
+    dht = LazyModule("adapters.dht")
     records = LazyModule("protocols.skill_discovery.dht.records")
     source = LazyModule("resolver.sources.dht")
 
@@ -114,7 +114,7 @@ def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
     A running dht serve or serve --dht writes its state every few seconds. Without one, or with --bootstrap, this
     command joins as a node of its own for a moment, and shows what that one meets.
     """
-    kept = None if entry["bootstrap"] else status_file.read_status()
+    kept = None if entry["bootstrap"] else dht.read_status()
     if kept is not None:
         process, state = kept
         origin = f"process {process}, at {', '.join(state.addresses)}"

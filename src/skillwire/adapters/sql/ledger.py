@@ -38,17 +38,17 @@ from skillwire.adapters.sql.ledger_rows import (
     apply_steps,
     claimed_by,
     claimed_state,
-    count,
+    count_executions,
     encode_json,
     find,
+    find_tasks,
     insert,
     read_execution,
     read_state,
-    search,
+    read_statistics,
+    search_executions,
     state_in,
     state_of,
-    statistics,
-    tasks,
 )
 from skillwire.executions.states import (
     CANCELLED,
@@ -193,7 +193,7 @@ class SqlLedger(Store):
 
     @reads
     async def search(self, connection: Connection, query: ExecutionQuery) -> FoundExecutions:
-        return await search(connection, query)
+        return await search_executions(connection, query)
 
     @reads
     async def waiting(self, connection: Connection) -> Mapping[str, int]:
@@ -205,11 +205,11 @@ class SqlLedger(Store):
 
     @reads
     async def count(self, connection: Connection, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
-        return await count(connection, query or ExecutionQuery())
+        return await count_executions(connection, query or ExecutionQuery())
 
     @reads
     async def tasks(self, connection: Connection, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        return await tasks(connection, worker, whose, limit)
+        return await find_tasks(connection, worker, whose, limit)
 
     async def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
         call = partial(self._claim, worker=worker, now=now, quota=quota, limit=limit)
@@ -404,7 +404,7 @@ class SqlLedger(Store):
     async def statistics(
         self, connection: Connection, after: StatisticsCursor, until: float, limit: int
     ) -> LedgerStatistics:
-        return await statistics(connection, after, until, limit)
+        return await read_statistics(connection, after, until, limit)
 
     # --- the database
 

@@ -237,8 +237,8 @@ CLAIMED: Final = "worker IS NOT NULL AND status = 'running'"
 #: How many rows at the beginning of the queue are looked at first, and how many when none of those may run.
 _LOOKS: Final = (64, 1024)
 #: How many lanes one walk visits, and how many rows of each it looks at.
-_LANES: Final = 256
-_LANE: Final = 64
+_LANES_PER_WALK: Final = 256
+_ROWS_PER_LANE: Final = 64
 #: How many rows more than may be taken are read at once, since some may have no room beside the others.
 _SPARE: Final = 32
 
@@ -270,7 +270,8 @@ _NEXT_CALLER: Final = (
 _HEADS: Final = (
     "SELECT number, turn, execution_id, caller, skill FROM executions WHERE number IN"  # noqa: S608  # the same
     f" (SELECT number FROM executions INDEXED BY executions_lanes WHERE {WAITING} AND caller = ? AND skill = ?"
-    f" AND queue = ? ORDER BY turn LIMIT {_LANE}) AND not_before <= ? AND {_MAY_RUN} ORDER BY turn, number LIMIT ?"
+    f" AND queue = ? ORDER BY turn LIMIT {_ROWS_PER_LANE}) AND not_before <= ? AND {_MAY_RUN}"
+    " ORDER BY turn, number LIMIT ?"
 )
 _COUNT_HELD: Final = (
     "SELECT caller, skill, count(*) FROM executions INDEXED BY executions_held"  # noqa: S608  # the same
@@ -282,7 +283,7 @@ _COUNT_HELD: Final = (
 _Row = tuple[int, float, str, str, str]
 #: A caller, and a skill.
 _Lane = tuple[str, str]
-_FIRST: Final[_Lane] = ("", "")
+_FIRST_LANE: Final[_Lane] = ("", "")
 
 
 class _Quotas:
@@ -325,7 +326,7 @@ class Queue:
     """The queue of a ledger. It remembers only where its last walk over the lanes stopped."""
 
     def __init__(self) -> None:
-        self._stopped = _FIRST
+        self._stopped = _FIRST_LANE
 
     async def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
@@ -353,17 +354,17 @@ class Queue:
     async def _lanes(self, connection: Connection, room: _Quotas) -> AsyncIterator[_Lane]:
         """Yield lanes with room, from where the last walk stopped, and once around at most."""
         began = lane = self._stopped
-        is_full, has_turned = False, began == _FIRST
-        for _ in range(_LANES):
+        is_full, has_turned = False, began == _FIRST_LANE
+        for _ in range(_LANES_PER_WALK):
             found: _Lane | None = None
             if not is_full:  # another lane of the same caller
                 found = await connection.row(_NEXT_SKILL, lane)
             found = found or await connection.row(_NEXT_CALLER, lane[:1])
             if found is None and not has_turned:
-                lane, is_full, has_turned = _FIRST, False, True
+                lane, is_full, has_turned = _FIRST_LANE, False, True
                 continue
-            if found is None or (has_turned and began != _FIRST and found > began):
-                self._stopped = _FIRST
+            if found is None or (has_turned and began != _FIRST_LANE and found > began):
+                self._stopped = _FIRST_LANE
                 return
             lane, is_full = found, room.is_caller_full(found[0])
             if not is_full and not room.is_skill_full(lane[1]):
@@ -376,12 +377,12 @@ _ACCEPTED, _RUNNING = ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING
 #: A task for people that has not ended; as its index has it.
 _TASK: Final = "executor = 'human' AND completed IS NULL"
 _WAITING_TASKS: Final = f"executions INDEXED BY executions_tasks WHERE {_TASK} AND worker IS NULL AND status = "
-_IN_LANES: Final = f"executions INDEXED BY executions_lanes WHERE {WAITING} AND status = "
+_LANES_WITH_STATUS: Final = f"executions INDEXED BY executions_lanes WHERE {WAITING} AND status = "
 #: Where executions are that have not ended. What else is asked of them stands in these indexes, too.
 _OPEN: Final = {
-    _ACCEPTED: (f"{_IN_LANES}'accepted'", f"{_WAITING_TASKS}'accepted'"),
+    _ACCEPTED: (f"{_LANES_WITH_STATUS}'accepted'", f"{_WAITING_TASKS}'accepted'"),
     _RUNNING: (
-        f"{_IN_LANES}'running'",
+        f"{_LANES_WITH_STATUS}'running'",
         f"{_WAITING_TASKS}'running'",
         f"executions INDEXED BY executions_held WHERE {CLAIMED}",
     ),
@@ -396,7 +397,7 @@ _WHOSE: Final[dict[TaskOwner, str]] = {
 }
 
 
-async def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
+async def search_executions(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
     """Return a page of the executions that match ``query``. Raises UsageError (``CURSOR``)."""
     if query.after is not None and not _CURSOR.fullmatch(query.after):
         raise UsageError("CURSOR", "the cursor is invalid")
@@ -410,7 +411,7 @@ async def search(connection: Connection, query: ExecutionQuery) -> FoundExecutio
     return FoundExecutions(await _read(connection, page), str(page[-1]) if len(newest) > len(page) and page else None)
 
 
-async def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
+async def count_executions(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
     """Count what ``query`` finds, by status, without its statuses and cursor; of a trace, on the first page only."""
     counted: Counter[ExecutionStatus] = Counter()
     if query.trace_id is not None:
@@ -425,7 +426,7 @@ async def count(connection: Connection, query: ExecutionQuery) -> Mapping[Execut
     return +counted
 
 
-async def tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
+async def find_tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
     """Return the most urgent tasks that are open, that ``worker`` has, or that others have, and how many of each."""
     source = f"FROM executions INDEXED BY executions_tasks WHERE {_TASK}"
     where, values = _WHOSE[whose], {one: (worker,) * where.count("?") for one, where in _WHOSE.items()}
@@ -501,7 +502,9 @@ SELECT min(created) FROM executions WHERE completed IS NULL AND status = 'accept
 """
 
 
-async def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
+async def read_statistics(
+    connection: Connection, after: StatisticsCursor, until: float, limit: int
+) -> LedgerStatistics:
     """Return the counts now, and what was accepted and ended since ``after``; see the port."""
     # Numbers beyond those of the database are of one before it was restored, or of a primary that was ahead.
     end, ended_before = await connection.row("SELECT accepted_before, ended_before FROM settled")
@@ -515,7 +518,7 @@ async def statistics(connection: Connection, after: StatisticsCursor, until: flo
     rows = await connection.rows(_SELECT_ENDED, (after.place, after.ended, after.since, limit))
     rows = list(takewhile(lambda row: row[2] <= until, rows))
     running = await connection.value(_COUNT_RUNNING)
-    statuses = await count(connection, ExecutionQuery())
+    statuses = await count_executions(connection, ExecutionQuery())
     place, number = rows[-1][:2] if rows else (after.place, after.ended)
     ended = []
     for _, _, at, status, failure, created, timeline in rows:

@@ -63,7 +63,7 @@ def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(of
 
 
 def test_of_more_lanes_than_one_walk_visits_each_has_its_turn(office, monkeypatch):
-    monkeypatch.setattr(ledger_rows, "_LANES", 5)
+    monkeypatch.setattr(ledger_rows, "_LANES_PER_WALK", 5)
     monkeypatch.setattr(ledger_rows, "_LOOKS", (2, 4))
     quota = replace(NO_QUOTA, per_caller=1)
     fill(office, 20, caller="m")

@@ -30,8 +30,9 @@ from starlette.middleware import Middleware
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.adapters.files.atomic import check_state_directory, state_directory, write_failing
+from skillwire.adapters.files.atomic import check_state_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.failing_tasks import write_failing_tasks
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.files.published_packages import PackageFeed
@@ -431,7 +432,7 @@ def make_components(
         authentication,
         make_executors(settings, stores, served, runs, functions),
         restore=downloads.restore,
-        report=write_failing,
+        report=write_failing_tasks,
         base_url=base,
         access_log=access_log,
         functions=[one.digest for one in functions],
@@ -521,7 +522,9 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     executors = make_executors(settings, stores, blobs, configuration.runs)
     authentication = make_authentication(configuration, stores)
     restore = Downloads(stores.packages, blobs, stores.tokens, time.time).restore
-    return Executions(configuration, stores, blobs, authentication, executors, restore=restore, report=write_failing)
+    return Executions(
+        configuration, stores, blobs, authentication, executors, restore=restore, report=write_failing_tasks
+    )
 
 
 def make_executors(

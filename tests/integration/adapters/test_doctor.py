@@ -23,8 +23,8 @@ from skillwire.adapters.checks import Diagnosis, judge_secret_file, network, sys
 from skillwire.adapters.checks.network import judge_skew
 from skillwire.adapters.dht.agent import DhtAgent
 from skillwire.adapters.doctor import CHECKS, Check, examine, read_environment
-from skillwire.adapters.files.atomic import write_failing
 from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.failing_tasks import write_failing_tasks
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sandbox.bubblewrap import Program
@@ -362,11 +362,11 @@ class TestFiles:
         assert f"{open_database().path} is large; only a part of it was read" in said(look(project), "Folders")
 
     def test_what_fails_in_a_running_server_is_found(self, project, home):
-        write_failing({"ledger": "DATABASE"})
+        write_failing_tasks({"ledger": "DATABASE"})
         (home / "state" / "failing" / "999999999.json").write_text('{"claims": "DATABASE"}')  # no such process
         (row,) = faults(look(project))
         assert row == f"problem: the server or worker with process {os.getpid()} has failing tasks: ledger (DATABASE)"
-        write_failing({})
+        write_failing_tasks({})
         assert faults(look(project)) == []
         assert not (home / "state" / "failing" / f"{os.getpid()}.json").exists()
 

@@ -19,7 +19,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 
 from skillwire import limits
 from skillwire.adapters.files import loading
-from skillwire.adapters.files.atomic import read_failing, write_failing
+from skillwire.adapters.files.failing_tasks import read_failing_tasks, write_failing_tasks
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, SourceLocation, StorageError
 from skillwire.folder.load import prepare
@@ -301,14 +301,14 @@ async def test_what_does_not_work_is_named_while_the_skills_are_served(client):
 
 async def test_a_server_reports_failing_tasks_of_its_own_until_it_stops(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    write_failing({"ledger": "DATABASE"})  # as a process that was killed, whose number this one has
+    write_failing_tasks({"ledger": "DATABASE"})  # as a process that was killed, whose number this one has
     application = create_app([folder], blobs=tmp_path / "blobs")
-    assert list(read_failing()) == []
+    assert list(read_failing_tasks()) == []
     no_network = FetchError("LAN_UNAVAILABLE", "no network")
     await application.services.executions.service.background.failed("lan", no_network)
-    assert list(read_failing()) == [(str(os.getpid()), {"lan": "LAN_UNAVAILABLE"})]
+    assert list(read_failing_tasks()) == [(str(os.getpid()), {"lan": "LAN_UNAVAILABLE"})]
     await application.shutdown()  # without a ledger
-    assert list(read_failing()) == []
+    assert list(read_failing_tasks()) == []
 
 
 async def test_it_is_not_ready_before_the_first_catalog_and_requests_wait_for_it(client):

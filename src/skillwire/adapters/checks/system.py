@@ -14,13 +14,14 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.checks import Diagnosis, Environment, from_error, judge_secret_file
-from skillwire.adapters.files.atomic import cache_directory, config_directory, read_failing, state_directory
+from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import (
     StoredLogin,
     netrc_file,
     open_store,
 )
+from skillwire.adapters.files.failing_tasks import read_failing_tasks
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, user_file
 from skillwire.adapters.sandbox import Sandbox
@@ -167,7 +168,7 @@ def check_own_folders(_: Environment) -> Iterator[Diagnosis]:
 
 def check_server(_: Environment) -> Iterator[Diagnosis]:
     """Report what fails in the servers that run here, and whether their database is damaged."""
-    for process, failing in read_failing():
+    for process, failing in read_failing_tasks():
         tasks = ", ".join(f"{task} ({code})" for task, code in failing.items())
         fix = f"skillwire explain {next(iter(failing.values()))}; the log of the process has the reason."
         yield Diagnosis(

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
-from skillwire.errors import ConflictError, DecodeError, SkillwireError, SourceLocation, StorageError, ValidationError
+from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError, ValidationError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.trust.guarded_json import load_json
 
@@ -260,23 +259,3 @@ def read_state(path: Path, *, owner_only_code: str | None = None, fix: str | Non
 def damaged(path: Path, fix: str | None = None) -> DecodeError:
     """Return the error about a state file that this version cannot read."""
     return DecodeError("STATE_FORM", f"{path.name} is damaged", place=SourceLocation(str(path)), fix=fix)
-
-
-def write_failing(failing: Mapping[str, str]) -> None:
-    """Record the failing tasks of this process with their codes. Where the disk fails, ``doctor`` finds that itself."""
-    path = state_directory() / "failing" / f"{os.getpid()}.json"
-    with contextlib.suppress(SkillwireError, OSError):
-        if failing:
-            write_atomically(path, json.dumps(failing).encode(), mode=0o600)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def read_failing() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the number of each running process with failing tasks, and the tasks with their codes."""
-    for path in sorted((state_directory() / "failing").glob("[0-9]*.json")):
-        with contextlib.suppress(
-            ProcessLookupError, PermissionError
-        ):  # it was killed; its number may be another user's now
-            os.kill(int(path.stem), 0)
-            yield path.stem, read_state(path)

@@ -31,7 +31,6 @@ from skillwire.adapters.sandbox.bubblewrap import (
     Mount,
     Program,
     Written,
-    filter_program,
     find_authorities,
     find_interpreter,
     find_program,
@@ -42,6 +41,7 @@ from skillwire.adapters.sandbox.bubblewrap import (
 )
 from skillwire.adapters.sandbox.process import Ending, Launch, Process
 from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sandbox.seccomp import filter_program
 
 _UIDS: Final = range(1_900_000_000, 1_900_000_000 + 2**24)  # systemd and others give out none of these
 _FEW_UIDS: Final = range(60_000, 61_000)  # where a container has no more than 65,536

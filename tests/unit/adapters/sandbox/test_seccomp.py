@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from skillwire.adapters.sandbox import bubblewrap
-from skillwire.adapters.sandbox.bubblewrap import MACHINES, filter_program
+from skillwire.adapters.sandbox import seccomp
+from skillwire.adapters.sandbox.seccomp import MACHINES, filter_program
 
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 
@@ -33,18 +33,18 @@ def judge(machine, number, *arguments, audit=None):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_each_call_of_the_table_is_refused(machine):
     column = MACHINES[machine][1]
-    for numbers in bubblewrap._REFUSED.values():
+    for numbers in seccomp._REFUSED.values():
         if numbers[column] is not None:
             assert judge(machine, numbers[column]) == FAIL | errno.EPERM
-    for numbers in bubblewrap._ABSENT.values():
+    for numbers in seccomp._ABSENT.values():
         assert judge(machine, numbers[column]) == FAIL | errno.ENOSYS
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_usual_calls_are_allowed(machine):
-    refused = {*bubblewrap._REFUSED.values(), *bubblewrap._ABSENT.values()}
+    refused = {*seccomp._REFUSED.values(), *seccomp._ABSENT.values()}
     column = MACHINES[machine][1]
-    numbers = set(range(452)) - {row[column] for row in refused} - {bubblewrap._SOCKET[column]}
+    numbers = set(range(452)) - {row[column] for row in refused} - {seccomp._SOCKET[column]}
     assert {judge(machine, number) for number in numbers} == {ALLOW}
 
 
@@ -57,7 +57,7 @@ def test_calls_that_are_newer_or_of_another_convention_do_not_exist(machine):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_flag_of_a_namespace_passes_clone(machine):
-    clone = bubblewrap._CLONE[MACHINES[machine][1]]
+    clone = seccomp._CLONE[MACHINES[machine][1]]
     assert judge(machine, clone, 17) == ALLOW
     assert judge(machine, clone, 0x3D0F00) == ALLOW  # a thread
     for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
@@ -82,12 +82,12 @@ def test_no_flag_of_a_namespace_passes_clone(machine):
     ],
 )
 def test_sockets_are_of_usual_families_types_and_protocols(machine, family, kind, protocol, answer):
-    assert judge(machine, bubblewrap._SOCKET[MACHINES[machine][1]], family, kind, protocol) == answer
+    assert judge(machine, seccomp._SOCKET[MACHINES[machine][1]], family, kind, protocol) == answer
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_typed_into_terminals(machine):
-    ioctl = bubblewrap._IOCTL[MACHINES[machine][1]]
+    ioctl = seccomp._IOCTL[MACHINES[machine][1]]
     assert judge(machine, ioctl, 0, 0x5413) == ALLOW
     for request in (0x5412, 0x541C, 0x5412 | 1 << 32):  # the kernel looks at 32 bits of it
         assert judge(machine, ioctl, 0, request) == FAIL | errno.EPERM

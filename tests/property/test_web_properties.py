@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import normalize_tag
-from skillwire.web.environment import query_url, read_query, site_address
+from skillwire.web.address import query_url, read_query, site_address
 from skillwire.web.markdown import SkillLinks, render_markdown
 
 LINKS = SkillLinks("skills/demo", ".well-known/agent-skills/demo", ["SKILL.md", "a/b.md", "p.png"], "md-")

@@ -52,7 +52,8 @@ from skillwire.server.quotas import ADDRESS, IDENTITY, PRINCIPAL, caller_of, net
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.routing import RequestContext, Route
-from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page, way_up
+from skillwire.web.address import way_up
+from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page
 
 _COOKIE_PURPOSE: Final = "console session 1"
 _COOKIE_FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)

@@ -1,7 +1,7 @@
 """HTTP as the server reads it: header fields, queries, the site's address, codings, conditions, ranges and origins.
 
 Agents, browsers and authorization servers get URLs of ours from one place, so that all of them get the same;
-:mod:`skillwire.web.environment` bounds how far ``Host`` is believed. Trust: every argument is untrusted. The work grows
+:mod:`skillwire.web.address` bounds how far ``Host`` is believed. Trust: every argument is untrusted. The work grows
 with its length, which the server bounds.
 
 **Pages of other sites** (:class:`Origins`): one rule for ``/mcp``, ``/rpc``, ``/blobs``, and calls of Skill Sharing.
@@ -33,7 +33,7 @@ from starlette.types import Scope, Send
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS
-from skillwire.web.environment import site_address
+from skillwire.web.address import site_address
 from skillwire.wire.tracing import TraceContext, read_trace
 
 Fields = list[tuple[bytes, bytes]]

@@ -26,7 +26,7 @@ from skillwire.protocols.skill_discovery.center import SKILLS, center_details, c
 from skillwire.registry.search import FACETS, normalize_tag, skill_kind
 from skillwire.server.http import read_pairs
 from skillwire.server.responses import WIRE_READ, ByteCache, CachedResponse
-from skillwire.web.environment import host_address
+from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

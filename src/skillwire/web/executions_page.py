@@ -17,7 +17,8 @@ from skillwire import limits
 from skillwire.executions.tasks import form_of, given_inputs, holder_of, person_name, read_task
 from skillwire.model.execution import Execution, ExecutionQuery, ExecutionStatus, FoundExecutions, Priority, TaskOwner
 from skillwire.model.skill import ExecutorKind
-from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, past, render, single_fields
+from skillwire.web.address import single_fields
+from skillwire.web.environment import STATUSES, Frame, Instant, duration_text, past, render
 from skillwire.web.forms import form_input, general_errors
 
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}

@@ -32,7 +32,8 @@ from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import input_schema
-from skillwire.web.environment import short_address, shorten
+from skillwire.web.address import short_address
+from skillwire.web.environment import shorten
 
 #: Before the names of fields, so that none is taken for one of ours.
 FIELD_PREFIX: Final = "field:"

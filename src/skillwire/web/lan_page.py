@@ -15,7 +15,8 @@ from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.model.lan import USABLE_STATUSES, LanScene, LanSkill, LanSnapshot
-from skillwire.web.environment import Frame, render, single_fields
+from skillwire.web.address import single_fields
+from skillwire.web.environment import Frame, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

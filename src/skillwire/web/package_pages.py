@@ -20,7 +20,8 @@ from skillwire.folder.review import KINDS, compare_reviews, review_files
 from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role, Status, read_package_name
 from skillwire.model.skill import FileContent
 from skillwire.registry.accounts import grantable_scopes
-from skillwire.web.environment import Frame, render, short_address
+from skillwire.web.address import short_address
+from skillwire.web.environment import Frame, render
 from skillwire.web.public_pages import SkillAddresses, SkillText, add_commands, hit, skill_values
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.trust.hidden_text import neutralise
-from skillwire.web.environment import query_url, render, short_address, shorten
+from skillwire.web.address import query_url, short_address
+from skillwire.web.environment import render, shorten
 from skillwire.web.forms import about_input
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, render_markdown
 

@@ -40,7 +40,7 @@ from skillwire.server.routes.pages import (
 from skillwire.server.routes.registry_requests import moved
 from skillwire.server.routing import Answer, Handler, Operation, Route
 from skillwire.server.transfers import first_day
-from skillwire.web.environment import read_query, single_fields
+from skillwire.web.address import read_query, single_fields
 from skillwire.web.package_pages import (
     ShownPackage,
     ShownPublisher,

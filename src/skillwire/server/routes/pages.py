@@ -25,8 +25,9 @@ from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
 from skillwire.server.problems import READ, STORAGE_PAUSE
 from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
 from skillwire.server.routing import Answer, Operation, Route
+from skillwire.web.address import read_query, way_up
 from skillwire.web.assets import ASSET_FIELDS, LOGO_POLICY, assets
-from skillwire.web.environment import Frame, notice_page, read_query, way_up
+from skillwire.web.environment import Frame, notice_page
 from skillwire.web.public_pages import (
     SkillAddresses,
     file_page,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.lan.agent import AgentIdentity
-from skillwire.adapters.lan.link import Prober
+from skillwire.adapters.lan.probes import Prober
 
 _held: list[socket.socket] = []
 

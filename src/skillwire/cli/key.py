@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files import lan_trust, settings_file
     from skillwire.adapters.files.authority import IssuedRow
     from skillwire.adapters.files.keys import LanKeys
-    from skillwire.adapters.lan import link
+    from skillwire.adapters.lan import probes
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.protocols.skill_discovery import credentials
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 else:  # load cryptography, and the messages of discovery
     key_files = LazyModule("adapters.files.keys")
     lan_trust = LazyModule("adapters.files.lan_trust")
-    link = LazyModule("adapters.lan.link")
+    probes = LazyModule("adapters.lan.probes")
     settings_file = LazyModule("adapters.files.settings_file")
     certificates = LazyModule("trust.certificates")
     credentials = LazyModule("protocols.skill_discovery.credentials")
@@ -165,7 +165,9 @@ def enroll(
     if not certificates.belongs(certificate, keys.key()):
         raise TrustError("CERTIFICATE_REFUSED", "the registry issued a certificate for another key")
     base = registry.rstrip("/")
-    chain = asyncio.run(link.ask(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES)))
+    chain = asyncio.run(
+        probes.send_to_known_address(HttpRequest(f"{base}/api/pki/chain", max_bytes=limits.LAN_TRUST_FILE_BYTES))
+    )
     roots, centers = first.keep_authority(chain.body, chain.url)
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)

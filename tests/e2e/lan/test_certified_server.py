@@ -12,7 +12,7 @@ from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.lan import certificates
 from skillwire.adapters.lan.agent import LanAgent
-from skillwire.adapters.lan.link import ask
+from skillwire.adapters.lan.probes import send_to_known_address
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.certificates import RequestedNames, serial_of
 from skillwire.wire.exchange import HttpRequest
@@ -96,7 +96,9 @@ async def test_a_server_renews_lets_in_and_tells_of_revocations(server, authorit
     assert info["apiKey"] not in server.log()
     url = f"{info['protocol']}://{info['endpoint']}{info['basePath']}/skills/open-door.json"
     for key, status in ((info["apiKey"], 200), (f"{info['apiKey']}x", 401)):  # it is read in the field that is named
-        assert (await ask(HttpRequest(url, headers={str(info["authHeader"]): str(key)}))).status == status
+        assert (
+            await send_to_known_address(HttpRequest(url, headers={str(info["authHeader"]): str(key)}))
+        ).status == status
 
     authority.revoke(server.agent, time.time())
     await until(lambda: not listed(member), "what the server has announced is still listed")

@@ -30,8 +30,9 @@ from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import LanTrust, load_trust
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.connection_secrets import SecretsClient
-from skillwire.adapters.lan.link import Link, Links, SuspectProbes
+from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
+from skillwire.adapters.lan.probes import SuspectProbes
 from skillwire.adapters.lan.queries import Queries, View
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter

@@ -30,7 +30,7 @@ from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
 from skillwire.adapters.files.lan_trust import LanTrust, local_authority, revocation_urls
-from skillwire.adapters.lan.link import ask
+from skillwire.adapters.lan.probes import send_to_known_address
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.protocols.skill_discovery import credentials as messages
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -190,7 +190,7 @@ class Renewal:
 async def post(url: str, body: bytes) -> bytes:
     """Return the unproven answer of a server. Raises: FetchError; TrustError: ``CERTIFICATE_REFUSED``, for good."""
     headers = {"content-type": "application/json", "accept": "application/json"}
-    response = await ask(HttpRequest(url, "POST", headers, body, limits.LAN_RENEWAL_BYTES))
+    response = await send_to_known_address(HttpRequest(url, "POST", headers, body, limits.LAN_RENEWAL_BYTES))
     if response.status != _OK:
         kind = TrustError if response.status in {400, 403} else FetchError
         code = "CERTIFICATE_REFUSED" if kind is TrustError else "HTTP_STATUS"
@@ -309,7 +309,7 @@ class RevocationRefresh:
 
 
 async def _fetch(url: str) -> bytes:
-    response = await ask(HttpRequest(url, max_bytes=limits.LAN_REVOCATIONS_BYTES))
+    response = await send_to_known_address(HttpRequest(url, max_bytes=limits.LAN_REVOCATIONS_BYTES))
     if response.status != _OK:
         raise FetchError("HTTP_STATUS", f"{url} answers {response.status}")
     return response.body

@@ -30,7 +30,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.adapters.files.lan_trust import LanTrust
-from skillwire.adapters.lan.link import ask
+from skillwire.adapters.lan.probes import send_to_known_address
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.lan import LanSkill, host_and_port
 from skillwire.protocols.skill_discovery import credentials as messages
@@ -154,7 +154,7 @@ async def find_port(skill: LanSkill) -> int | None:
     url = f"http://{host_and_port(skill.host, skill.port)}{PATH}"
     try:
         request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
-        response = await ask(request)
+        response = await send_to_known_address(request)
         document = load_json(response.body, max_bytes=limits.LAN_DETAILS_BYTES, source=url)
     except SkillwireError as error:
         if error.code not in _UNREACHED:

@@ -11,11 +11,6 @@ registries. An offer without a host is made on every link with the link's own ad
 that link, and one with another host on all links: it has to be certified. The interfaces are checked every two seconds,
 and at once when a socket reports an error. A node outlives its sockets: its skills fall silent, and it gets new ones
 when the interface is back. Spec: SDP §2.2.
-
-**Probes.** An endpoint that takes a connection is a sign of life where heartbeats are missing. An untrusted peer can
-register a thousand endpoints, so there are few probes at once, fewer for one host, one for each endpoint, and none
-takes longer than a second. Nothing is sent. A refused one proves that host and network are well, and the server is
-gone. Spec: SDP §8.1, §8.2; specs §3.
 """
 
 from __future__ import annotations
@@ -27,25 +22,19 @@ import math
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from ipaddress import ip_address
 from typing import Final, Generic, TypeVar
 
-from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets, SystemNetwork, UdpSockets, links
 from skillwire.errors import ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import LanSkill
-from skillwire.model.url import parse_url, without_zone
-from skillwire.protocols.skill_discovery.health import ListedSkill
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.identity import Key
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, NodeEvent
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import HttpRequest, HttpResponse
 from skillwire.wire.node import Node, Peer
 
 E = TypeVar("E")
@@ -430,102 +419,3 @@ class Links:
         reason = errno.errorcode.get(error.errno or 0, "error")
         self._counters[f"{what}: {reason}"] += 1
         self.troubles.add(f"{what} {where}: {reason}" if where else f"{what}: {reason}")
-
-
-_PROBE_SECONDS: Final = 1.0
-_AT_ONCE: Final = 32
-_AT_ONCE_OF_HOST: Final = 4
-#: Probes that wait or run. A further one gets no answer; the next silence repeats it.
-_MOST: Final = 4096
-_MOST_OF_HOST: Final = 256
-
-#: A host and a port.
-Address = tuple[str, int]
-
-
-async def ask(request: HttpRequest) -> HttpResponse:
-    """Send one request to a URL whose address is known to be good; follow no redirect. Raises: FetchError."""
-    async with AsyncDriver(AddressPolicy().naming(parse_url(request.url)), proxy_for=lambda _: None) as driver:
-        return await driver.send(request)
-
-
-@dataclass(slots=True)
-class _Host:
-    """The probes of one host: how many wait or run, and the limit of those that run."""
-
-    probes: int = 0
-    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE_OF_HOST))
-
-
-class Prober:
-    """Connects to endpoints; callers for one endpoint share a probe."""
-
-    def __init__(self) -> None:
-        self._under_way: dict[Address, asyncio.Task[bool | None]] = {}
-        self._hosts: dict[str, _Host] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def answers(self, host: str, port: int) -> bool | None:
-        """Return whether a server listens; False when refused, None without an answer; ``host`` has its IPv6 zone."""
-        address = host, port
-        probe = self._under_way.get(address)
-        if probe is None:
-            of_host = self._hosts.get(host)
-            if len(self._under_way) >= _MOST or (of_host is not None and of_host.probes >= _MOST_OF_HOST):
-                return None
-            self._hosts.setdefault(host, _Host()).probes += 1
-            probe = self._under_way[address] = asyncio.create_task(self._connect(host, port))
-            probe.add_done_callback(partial(self._ended, address))
-        return await asyncio.shield(probe)
-
-    async def stop(self) -> None:
-        """End all probes."""
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _connect(self, host: str, port: int) -> bool | None:
-        async with self._hosts[host].limit, self._limit:
-            try:
-                async with asyncio.timeout(_PROBE_SECONDS):
-                    _, writer = await asyncio.open_connection(host, port)
-            except ConnectionRefusedError:
-                return False
-            except (OSError, TimeoutError, ValueError):
-                return None
-            writer.transport.abort()
-            return True
-
-    def _ended(self, address: Address, _: object) -> None:
-        del self._under_way[address]
-        of_host = self._hosts[address[0]]
-        of_host.probes -= 1
-        if not of_host.probes:
-            del self._hosts[address[0]]
-
-
-class SuspectProbes:
-    """Probes the endpoints of suspects in the background."""
-
-    def __init__(self) -> None:
-        self._prober = Prober()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def probe(self, link: Link, listed: ListedSkill) -> None:
-        """Probe the endpoint of a skill on a link: an answer is a sign of life, a refusal its end."""
-        task = asyncio.get_running_loop().create_task(self._probe(link, listed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def stop(self) -> None:
-        """End all probes."""
-        await self._prober.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _probe(self, link: Link, listed: ListedSkill) -> None:
-        endpoint = listed.registration.endpoint
-        is_there = await self._prober.answers(link.reached(endpoint.host), endpoint.port)
-        if is_there is not None:
-            link.node.on_probe(listed.key, link.clock(), is_there=is_there)
-            link.driver.tend()

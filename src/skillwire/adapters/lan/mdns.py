@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.link import Links, Prober, ask
+from skillwire.adapters.lan.link import Links
+from skillwire.adapters.lan.probes import Prober, send_to_known_address
 from skillwire.adapters.lan.sockets import present, widen
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.model.lan import host_and_port
@@ -324,7 +325,7 @@ class Details:
                 if not await self._prober.answers(endpoint.host, endpoint.port):
                     self._throttle.open_soon(endpoint, moment().steady)
                     return None
-                answer = await ask(HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES))
+                answer = await send_to_known_address(HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES))
             return read_details(answer.body, url) if answer.status == _OK else None
         except (SkillwireError, TimeoutError):
             return None

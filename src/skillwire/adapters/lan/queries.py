@@ -20,7 +20,8 @@ from itertools import chain
 from typing import Any, Final
 
 from skillwire.adapters.lan.connection_secrets import SecretsClient
-from skillwire.adapters.lan.link import Link, Links, Prober
+from skillwire.adapters.lan.link import Link, Links
+from skillwire.adapters.lan.probes import Prober
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import (

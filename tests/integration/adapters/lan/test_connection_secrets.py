@@ -307,7 +307,7 @@ async def test_a_port_is_a_whole_number(told, port, monkeypatch):
     async def ask(_):
         return HttpResponse("", 200, {}, json.dumps({"tlsPort": told}).encode())
 
-    monkeypatch.setattr(connection_secrets, "ask", ask)
+    monkeypatch.setattr(connection_secrets, "send_to_known_address", ask)
     assert await find_port(SKILL) == port
 
 
@@ -316,7 +316,7 @@ async def test_where_something_else_answers_no_keys_are_handed_out(code, monkeyp
     async def ask(_):
         raise FetchError(code, "somebody is there")
 
-    monkeypatch.setattr(connection_secrets, "ask", ask)
+    monkeypatch.setattr(connection_secrets, "send_to_known_address", ask)
     assert await find_port(SKILL) is None
 
 
@@ -325,7 +325,7 @@ async def test_a_provider_that_takes_the_connection_and_does_not_answer_is_a_fai
     async def ask(_):
         raise FetchError(code, "no whole answer within 5 s")
 
-    monkeypatch.setattr(connection_secrets, "ask", ask)
+    monkeypatch.setattr(connection_secrets, "send_to_known_address", ask)
     error = await refused(find_port(SKILL))
     assert (error.code, str(error.place)) == ("DISC_005", f"http://{SKILL.endpoint}{PATH}")
     assert "no whole answer within 5 s" in error.message

@@ -380,7 +380,7 @@ async def test_what_takes_no_connection_is_not_asked_and_looked_at_again_soon(se
     async def answers(*_):
         return False
 
-    monkeypatch.setattr("skillwire.adapters.lan.link.Prober.answers", answers)
+    monkeypatch.setattr("skillwire.adapters.lan.probes.Prober.answers", answers)
     _, whole, counters = await fetch(path=PATH)
     assert (whole, counters, server.asked) == ([], Counter({"mdns no details": 1}), [])
 

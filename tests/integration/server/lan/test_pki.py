@@ -14,7 +14,7 @@ from tests.support.registry_site import RegistrySite, skill_archive
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
-from skillwire.adapters.lan import link
+from skillwire.adapters.lan import probes
 from skillwire.cli import key
 from skillwire.client.registry import RegistryFlows
 from skillwire.errors import NotFoundError, TrustError, ValidationError
@@ -189,7 +189,7 @@ async def run_enroll(site, monkeypatch, *options):
         return HttpResponse(request.url, answer.status, {}, answer.body)
 
     monkeypatch.setattr(key, "open_client", lambda *_: contextlib.nullcontext(Remote()))
-    monkeypatch.setattr(link, "ask", ask)
+    monkeypatch.setattr(probes, "send_to_known_address", ask)
     arguments = ("key", "enroll", "--registry", "http://registry.example", *options)
     return await asyncio.to_thread(run_command, *arguments)
 

@@ -10,7 +10,7 @@ from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
 from skillwire.adapters.lan.agent import ASKING, EventRouter, LanAgent
-from skillwire.adapters.lan.link import Prober
+from skillwire.adapters.lan.probes import Prober
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.ingress import PeerMismatch
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType

@@ -33,9 +33,10 @@ from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
 from skillwire.adapters.lan.probes import SuspectProbes
-from skillwire.adapters.lan.queries import Queries, View
+from skillwire.adapters.lan.queries import Queries
 from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
+from skillwire.adapters.lan.view import View
 from skillwire.errors import (
     ConflictError,
     FetchError,

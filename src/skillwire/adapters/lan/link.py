@@ -6,7 +6,7 @@ to the loop's exception handler, and stops neither reading nor the timer. The lo
 the traffic at DEBUG: ``sent`` or ``heard``, the peer (None for the group), and the datagram.
 
 **Link.** An endpoint counts only on the address that its registration came from. So an agent with several addresses is
-one node for each, with the same name and key, and :mod:`skillwire.adapters.lan.queries` makes one network of their
+one node for each, with the same name and key, and :mod:`skillwire.adapters.lan.view` makes one network of their
 registries. An offer without a host is made on every link with the link's own address, one with the address of a link on
 that link, and one with another host on all links: it has to be certified. The interfaces are checked every two seconds,
 and at once when a socket reports an error. A node outlives its sockets: its skills fall silent, and it gets new ones

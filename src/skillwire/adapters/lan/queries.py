@@ -1,44 +1,37 @@
-"""The network as one agent sees it, and its queries: searches for skills and requests for scenes, on all links at once.
+"""The queries of one agent: searches for skills and requests for scenes, on all links at once.
 
-**View.** A skill that is listed on several links is shown once, at its best address: on the first link, IPv4 before
-IPv6, unless it fell silent there and not on another one. A change of one registry is a change of the network only when
-it changes that. Scenes follow from the listed skills, in the order that all agents compute. Spec: SDP §2, §4.
-
-**Queries.** An answer to a search names no agent, and any peer may answer. A registration that this agent heard is
-signed, and counts more than the answers of others. So a search returns the listed skills, and from the answers those
-that are not listed, with the status UNKNOWN: a responder passes on all that it lists, so not even a certified one
-verifies them. A skill that is answered at an IPv4 and at an IPv6 address of one network is one skill. When one link has
-enough, the searches on the others end, too: most links have no agents. Spec: SDP §3.3, §4.2; specs §3.
+An answer to a search names no agent, and any peer may answer. A registration that this agent heard is signed, and
+counts more than the answers of others. So a search returns the listed skills, and from the answers those that are not
+listed, with the status UNKNOWN: a responder passes on all that it lists, so not even a certified one verifies them. A
+skill that is answered at an IPv4 and at an IPv6 address of one network is one skill. When one link has enough, the
+searches on the others end, too: most links have no agents. Spec: SDP §3.3, §4.2; specs §3.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.probes import Prober
+from skillwire.adapters.lan.view import View
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.execution import Moment
 from skillwire.model.lan import (
     FoundVia,
-    LanChange,
     LanMember,
-    LanScene,
     LanSkill,
     SceneResult,
     host_and_port,
-    members_of,
 )
 from skillwire.model.skill import Finding
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.credentials import ConnectionSecret
-from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
+from skillwire.protocols.skill_discovery.health import Key
 from skillwire.protocols.skill_discovery.messages import (
     ConnectionInfo,
     HealthStatus,
@@ -48,164 +41,10 @@ from skillwire.protocols.skill_discovery.messages import (
     SkillType,
 )
 from skillwire.protocols.skill_discovery.node import NodeEvent
-from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.scenes import MEMBERS, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.search import Discovered, Found, StopCondition, one_provider
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.sources.lan import revoked, unreachable_scene, unverified_scene
-
-
-class View:
-    """The skills and scenes of several registries, as values of the model."""
-
-    def __init__(self, on_change: Callable[[LanChange], object], now: Callable[[], Moment]) -> None:
-        self._on_change = on_change
-        self._now = now
-        self._registries: dict[str, tuple[Registry, str]] = {}
-        self._reported: dict[Key, LanSkill] = {}
-        self._scenes: dict[str, LanScene] = {}
-        self._dirty: set[str] = set()
-        self._moved: dict[Key, Change] = {}
-        #: The members of groups as a registry orders them, which knows who was there first.
-        self.orders: Mapping[str, Sequence[Key]] = {}
-
-    def add(self, link: str, registry: Registry, zone: str = "") -> None:
-        """Add the registry of a link; ``zone`` is the interface, for link-local addresses."""
-        self._registries[link] = registry, zone
-        self._registries = dict(sorted(self._registries.items(), key=lambda item: item[0].rpartition("/")[::-1]))
-
-    def remove(self, link: str) -> None:
-        """Remove a registry: skills that it alone listed are gone, the others have another address."""
-        registry, _ = self._registries.pop(link)
-        for listed in tuple(registry):
-            self.changed(Change(ChangeKind.EVICTED, listed, None))
-        self.report_rest()
-
-    def skill(self, key: Key) -> LanSkill | None:
-        """Return a listed skill at its best address."""
-        found = [
-            (listed, zone) for registry, zone in self._registries.values() if (listed := registry.get(key)) is not None
-        ]
-        if not found:
-            return None
-        listed, zone = _best(found) if len(found) > 1 else found[0]
-        return _skill(listed, zone, self._now())
-
-    def skills(self) -> tuple[LanSkill, ...]:
-        """Return all skills, by agent and name."""
-        keys = sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
-        return tuple(skill for key in keys if (skill := self.skill(key)) is not None)
-
-    def registrations(self) -> Iterator[tuple[str, Register]]:
-        """Return each link with its registrations and hints."""
-        return ((link, one.registration) for link, (registry, _) in self._registries.items() for one in registry)
-
-    def scenes(self) -> tuple[LanScene, ...]:
-        """Return all scenes, by name."""
-        names = {name for registry, _ in self._registries.values() for name in registry.scenes()}
-        return tuple(scene for name in sorted(names) if (scene := self.scene(name)).members)
-
-    def scene(self, name: str) -> LanScene:
-        """Return a scene and its providers."""
-        registries = [registry for registry, _ in self._registries.values()]
-        keys = {one.key for registry in registries for one in registry.in_scene(name) if not one.is_hint}
-        providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
-        ranks = {key: min(rank for one in registries if (rank := one.rank(key)) is not None) for key in keys}
-        places = {key: place for place, key in enumerate(self.orders.get(name, ()))}
-
-        def rank_in(one: LanSkill) -> tuple[object, ...]:
-            *trust_and_health, since, key = ranks[one[:2]]
-            return *trust_and_health, places.get(one[:2], len(places)), since, key
-
-        return LanScene(name, scenes.group_id(name), members_of(providers, rank_in))
-
-    def is_suspected(self) -> bool:
-        """Return whether the network is suspected, on some link."""
-        now = self._now().steady
-        return any(registry.network_is_suspected(now) for registry, _ in self._registries.values())
-
-    def changed(self, change: Change) -> None:
-        """Take a change of one registry."""
-        listed = change.listed
-        before, after = self._reported.get(listed.key), self.skill(listed.key)
-        for one in (change.before, change.after):
-            if one is not None:
-                self._dirty.update(one.registration.scenes)
-        if after is not None and change.after is None and before is not None and not _becomes_stale(before, after):
-            if after.is_usable:  # it may be leaving its other addresses, too
-                self._moved[listed.key] = change
-            return
-        if after is not None:
-            self._reported[listed.key] = after
-            kind = _kind(before, after, change)
-        else:
-            kind = str(change.kind) if before is not None else ""
-            after = self._reported.pop(listed.key, before)
-        if kind:
-            reason = change.reason if kind in {ChangeKind.EVICTED, ChangeKind.LEFT} else ""
-            self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
-
-    def report_rest(self) -> None:
-        """Report changed scenes, and skills that left one of their addresses; many changes are one."""
-        moved, self._moved = self._moved, {}
-        for change in moved.values():
-            self.changed(change._replace(after=change.before))
-        dirty, self._dirty = self._dirty, set()
-        for name in sorted(dirty):
-            scene = self.scene(name)
-            if self._scenes.get(name, LanScene(name, scene.group_id, ())) == scene:
-                continue
-            if scene.members:
-                self._scenes[name] = scene
-            else:
-                del self._scenes[name]
-            self._on_change(LanChange("scene", self._now().wall, scene=scene))
-
-    @property
-    def has_more(self) -> bool:
-        """Whether something is to be reported in a moment."""
-        return bool(self._dirty or self._moved)
-
-
-def _best(found: Sequence[tuple[ListedSkill, str]]) -> tuple[ListedSkill, str]:
-    """Return the record with the best address: of the first link, unless it fell silent there and not on another."""
-    registered = [one for one in found if not one[0].is_hint] or found
-    first, *others = sorted(registered, key=lambda one: not one[0].is_verified)
-    if first[0].health.is_usable:
-        return first
-    return next((one for one in others if one[0].health.is_usable and not one[0].health.is_suspect), first)
-
-
-def _skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
-    message, health = listed.registration, listed.health
-    host = message.endpoint.host
-    host = f"{host}%{zone}" if zone and host.lower().startswith("fe80:") else host
-    facts = message.agent_id, message.skill_id, message.version, str(message.skill_type), host, message.endpoint.port
-    found_via = FoundVia.MDNS if listed.is_hint else FoundVia.MULTICAST
-    heard = now.wall - (now.steady - health.heard)
-    lists = message.capabilities, message.scenes
-    return LanSkill(*facts, *lists, str(health.status), listed.is_verified, found_via, heard, health.is_stale)
-
-
-def _becomes_stale(before: LanSkill, after: LanSkill) -> bool:
-    """Return whether a skill is stale now, perhaps at another address: one link may list too few to suspect it."""
-    return after.is_stale and not before.is_stale
-
-
-def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
-    """Return the kind of change for the network; empty for none."""
-    if before is None:
-        return "registered"
-    if _becomes_stale(before, after):
-        return "stale"
-    if before.status != after.status:
-        return "status"
-    if before._replace(heard=after.heard, is_stale=after.is_stale) != after:
-        return "updated"
-    is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
-    is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable
-    return "suspected" if is_news else ""
-
 
 _LOG: Final = logging.getLogger("skillwire.lan")
 #: Seconds beyond its patience that a query may take on a busy machine.
@@ -230,10 +69,10 @@ class Queries:
     def take(self, link: Link, event: NodeEvent) -> None:
         """Take an answer from a link's node."""
         if isinstance(event, Discovered):
-            _answer(self._searches.pop((link.name, event.request), None), event)
+            _set_result(self._searches.pop((link.name, event.request), None), event)
         elif isinstance(event, SceneJoined | SceneMissing):
             answer = event if isinstance(event, SceneJoined) else event.is_certain
-            _answer(self._requests.pop((link.name, event.scene), None), answer)
+            _set_result(self._requests.pop((link.name, event.scene), None), answer)
 
     def end(self) -> None:
         """Cancel all queries."""
@@ -313,7 +152,7 @@ class Queries:
         try:
             for link in self._open():
                 link.node.memberships.request(scene, capabilities, self._clock(), is_join=is_join)
-                _answer(self._requests.pop((link.name, scene), None), False)
+                _set_result(self._requests.pop((link.name, scene), None), False)
                 future = self._requests[link.name, scene] = loop.create_future()
                 link.act()
                 ours.add(future)
@@ -337,7 +176,7 @@ class Queries:
         self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
     ) -> SceneResult:
         providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
-        named = _named(answer)
+        named = _offering_members(answer)
         if not providers or (named and not any(self._heard(named))):  # a search has it register with us
             enough = one_provider(self._settings.discovery, use_unverified=use_unverified, named=named)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
@@ -348,7 +187,7 @@ class Queries:
             if agent_id := next((agent_id for peer, agent_id in known if without_zone(peer.host) == info.host), ""):
                 raise revoked(agent_id, skill.skill_id, host_and_port(info.host, info.port))
         if not providers and not use_unverified:
-            refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
+            refused = [one for one in self._heard(_offering_members(answer)) if not one.is_verified]
             endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
             raise unverified_scene(scene, skill.skill_id, endpoint, is_heard=bool(refused))
         host, port, facts = info.host, info.port, (skill.skill_id, skill.version, skill.capabilities)
@@ -358,7 +197,7 @@ class Queries:
         if provider is not None:
             host, port = provider.host, provider.port
             facts = provider.skill_id, provider.version, provider.capabilities
-            is_named = (provider.agent_id, provider.skill_id) in _named(answer)
+            is_named = (provider.agent_id, provider.skill_id) in _offering_members(answer)
             if not is_named or provider.is_verified:  # the answer is about another one, or less trusted
                 protocol = "https" if is_named and info.protocol == "https" else "http"  # never downgrade
                 info = ConnectionInfo(protocol, host, port)
@@ -378,7 +217,7 @@ class Queries:
         if secret is not None:
             connection |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
         # Members are in the order of the registry that answered, unless we chose another provider than it named.
-        is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
+        is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _offering_members(answer)[:1]
         answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
         members = self._view.scene(scene).members if is_other else answered
         return SceneResult(scene, answer.group_id, connection, *facts, members, no_key=no_key)
@@ -412,7 +251,7 @@ class Queries:
         """
         named = [
             one
-            for one in self._heard(_named(answer))
+            for one in self._heard(_offering_members(answer))
             if (use_unverified or one.is_verified) and one.fits(capabilities, (scene,), ())
         ]
         group = self._heard((one.agent_id, one.skill_id) for one in self._view.scene(scene).members)
@@ -437,7 +276,7 @@ class Queries:
         return self.links.open_links() if self.links is not None else ()
 
 
-def _named(answer: SceneAnswer) -> list[Key]:
+def _offering_members(answer: SceneAnswer) -> list[Key]:
     """Return the members of an answer that offer the skill that it names."""
     return [(one.agent_id, one.skill_id) for one in answer.members if one.skill_id == answer.skill_info.skill_id]
 
@@ -450,7 +289,7 @@ def _skill_type(name: str) -> SkillType:
         raise ValidationError("DATAGRAM_FIELD", f"no type of skills: {name[:80]!r}; there are {kinds}") from None
 
 
-def _answer(future: asyncio.Future[Any] | None, value: object) -> None:
+def _set_result(future: asyncio.Future[Any] | None, value: object) -> None:
     if future is not None and not future.done():
         future.set_result(value)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from skillwire.adapters.lan.queries import Queries, View
+from skillwire.adapters.lan.queries import Queries
+from skillwire.adapters.lan.view import View
 from skillwire.model.lan import FoundVia
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillRecord, SkillType
 from skillwire.protocols.skill_discovery.registry import Registry

@@ -15,8 +15,8 @@ from tests.support.certificates import NOW
 from tests.support.lan import OFFERS, REGISTRY, Lan, ReportingRegistry
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.queries import View
 from skillwire.adapters.lan.state import LanState, SavedState, StateWriter, StoredRegistration
+from skillwire.adapters.lan.view import View
 from skillwire.model.lan import FoundVia, LanChange
 from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.health import Change

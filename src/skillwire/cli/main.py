@@ -89,7 +89,7 @@ _MODULES: Final = {
     "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "installed",
     "update": "installed",
     "diff": "add", "cat": "show", "which": "find", "init": "check", "validate": "check", "rpc": "serve",
-    "doctor": "config", "marketplace": "build",
+    "doctor": "config",
     "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip
 #: Alias → command.

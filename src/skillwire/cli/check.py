@@ -1,4 +1,4 @@
-"""``skillwire init``, ``check`` and ``validate``: make a new skill; report every problem of skills and documents."""
+"""``skillwire check`` and ``validate``: report every problem of skills and of Skill Sharing documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skillwire.cli.output import (
     terminal_columns,
     warning,
 )
-from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, UsageError
+from skillwire.errors import NotFoundError, SourceLocation, StorageError, UsageError
 from skillwire.folder.differences import compare_contents
 from skillwire.folder.files import find_bare_folders, find_folders
 from skillwire.folder.fix import Fix, plan_fixes
@@ -36,7 +36,6 @@ from skillwire.folder.lint.site import examine_index, find_indexes
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
 from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import CheckLevel
-from skillwire.folder.scaffold import scaffold
 from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding
 
@@ -115,11 +114,11 @@ def command(
     findings = [finding for finding in by_place(findings) if finding.level == "error" or not output.quiet]
     form = "json" if output.as_json else form
     if target is not None:
-        write_atomically(target, "".join(f"{line}\n" for line in _report(form, findings, checked)).encode())
+        write_atomically(target, "".join(f"{line}\n" for line in _formatted(form, findings, checked)).encode())
     elif form == "text":
-        _print(findings, output)
+        _print_findings(findings, output)
     else:
-        click.echo("\n".join(_report(form, findings, checked)))
+        click.echo("\n".join(_formatted(form, findings, checked)))
     if (target is not None or form == "text") and not output.as_json:
         output.line(summary(findings, _count_checked(checked)))
         if findings:
@@ -205,7 +204,7 @@ def _targets(path: Path) -> Iterator[Path]:
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(path)), fix=fix)
 
 
-def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
+def _formatted(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
     if form == "text":
         yield from ("".join(part.text for part in line) for finding in findings for line in text_lines(finding))
         return
@@ -213,7 +212,7 @@ def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> I
     yield encode_document(sarif_document(findings) if form == "sarif" else document)
 
 
-def _print(findings: Sequence[Finding], output: Output) -> None:
+def _print_findings(findings: Sequence[Finding], output: Output) -> None:
     columns = terminal_columns(sys.stdout)
     advice = [finding for finding in findings if finding.level != "error"]
     errors = [finding for finding in findings if finding.level == "error"]
@@ -274,7 +273,7 @@ def validate_command(
     ]
     output.document({"schema": "skillwire/validate/1", "documents": documents})
     for source, report in reports:
-        _print_report(output, source, report)
+        _print_document_report(output, source, report)
     if faults := [fault for _, report in reports for fault in report.faults]:
         output.note(dim(f"read more: skillwire explain {faults[0].code}"))
         click.get_current_context().exit(1)
@@ -294,7 +293,7 @@ def _read_document(source: str, output: Output, **network: Unpack[NetworkOptions
         raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=SourceLocation(source)) from error
 
 
-def _print_report(output: Output, source: str, report: DocumentReport) -> None:
+def _print_document_report(output: Output, source: str, report: DocumentReport) -> None:
     what, number = report.kind or "document", plural(len(report.faults), "error")
     output.line(bold(source), "  ", failure(f"{what} with {number}") if report.faults else success(f"valid {what}"))
     for fault in report.faults:
@@ -311,40 +310,3 @@ def _print_report(output: Output, source: str, report: DocumentReport) -> None:
 
 def _value_text(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value), _VALUE_COLUMNS)
-
-
-@click.command()
-@click.argument("name", metavar="NAME")
-@click.option(
-    "--dir",
-    "parent",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
-    help="Create the skill's folder in DIR instead of the current folder.",
-)
-@click.option("--script", is_flag=True, help="Add a script that the skill runs.")
-@click.option("--manifest", is_flag=True, help="Add a skill.toml.")
-@click.option("--dry-run", is_flag=True, help="Print what would be created, and write nothing.")
-@output_options
-def init_command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool, dry_run: bool) -> None:
-    """Create the folder of a new skill, with a SKILL.md template.
-
-    NAME is 1-64 of a-z, 0-9 and single hyphens, and names the folder. Existing files are not overwritten. check warns
-    until you replace the texts of the template.
-    """
-    files = scaffold(name, script=script, manifest=manifest)
-    folder = parent / name
-    if folder.is_symlink() or folder.exists():
-        raise ConflictError("FILE_EXISTS", f"{folder} already exists", place=SourceLocation(str(folder)))
-    for file in () if dry_run else files:
-        write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
-    names = [file.path for file in files]
-    output.document(
-        {"schema": "skillwire/init/1", "name": name, "path": str(folder), "files": names, "dry_run": dry_run}
-    )
-    if dry_run:
-        output.line("would make ", bold(name), f"  {folder}: {', '.join(names)}")
-        return
-    output.line(success("made "), bold(name), f"  {folder}")
-    output.hint(f"next: fill in {folder / 'SKILL.md'}, then:", f"skillwire check {folder}")

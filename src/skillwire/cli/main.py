@@ -86,9 +86,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 }
 #: Command → the module that defines it, where that has another name.
 _MODULES: Final = {
-    "list": "installed", "remove": "installed", "verify": "installed", "trust": "installed", "outdated": "installed",
+    "list": "installed", "remove": "installed", "verify": "installed", "outdated": "installed",
     "update": "installed",
-    "diff": "add", "cat": "show", "which": "find", "init": "check", "validate": "check", "rpc": "serve",
+    "diff": "add", "cat": "show", "which": "find", "validate": "check", "rpc": "serve",
     "doctor": "config",
     "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip

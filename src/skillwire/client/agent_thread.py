@@ -175,7 +175,7 @@ class LanThread(AgentThread["LanAgent"]):
         """Begin to listen; return what begins to wait for the next change, and returns None after this life."""
         with self._lock:
             life = self._begin()
-            listening = life.submit(_listen)
+            listening = life.submit(_new_listener)
 
         async def next_change(_: LanAgent) -> LanChange | None:
             changes = await asyncio.wrap_future(listening)
@@ -188,5 +188,5 @@ class LanThread(AgentThread["LanAgent"]):
         return submit_next
 
 
-async def _listen(agent: LanAgent) -> AsyncIterator[LanChange]:
+async def _new_listener(agent: LanAgent) -> AsyncIterator[LanChange]:
     return agent.listen()

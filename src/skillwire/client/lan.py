@@ -189,7 +189,7 @@ class Lan(_LanBase[SyncRunner]):
         return self._runner.run(self._flows.snapshot())
 
     def listen(self) -> Iterator[LanChange]:
-        """Return the changes on the network; a slow reader gets ``missed`` for lost ones."""
+        """Start the agent, and return the changes from this call on; a slow reader gets ``missed`` for lost ones."""
         return self._flows.thread.listen()
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
 """The thread of a client's agent: it may be ended at any moment, also while it starts, and begun again."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -116,6 +118,32 @@ def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):
     thread.end()
     assert list(changes) == []
     assert gate.made == [agent]
+
+
+def test_a_listener_goes_with_its_closed_iteration(gate):
+    gate.open.set()
+    thread = LanThread(gate, live)
+    run(thread, agent_of)
+    (agent,) = gate.made
+    kept = []
+    listen = agent.listen
+
+    def listen_and_note():
+        listener = listen()
+        kept.append(weakref.ref(listener))
+        return listener
+
+    agent.listen = listen_and_note
+    changes = thread.listen()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, changes)
+        eventually(lambda: kept)
+        agent.tell(CHANGE)
+        assert first.result(PATIENCE) == CHANGE
+    del first
+    changes.close()
+    eventually(lambda: gc.collect() is not None and kept[0]() is None)
+    thread.end()
 
 
 def test_changes_are_kept_from_the_call_on(gate):

@@ -42,9 +42,19 @@ from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import Lookup, Source
 from skillwire.resolver.sources.agent_skills import usable_versions
 from skillwire.trust.git_objects import Tree, plan_skill, read_commit, read_pack, read_repository_archive
-from skillwire.wire import git
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, work
 from skillwire.wire.fetch import ABSENT, DENIED, fetch
+from skillwire.wire.git import (
+    VERSION as GIT_VERSION,
+)
+from skillwire.wire.git import (
+    Ref,
+    ask_objects,
+    ask_refs,
+    read_capabilities,
+    read_objects,
+    read_refs,
+)
 
 #: Host → the address of a commit's archive.
 ARCHIVES: dict[str, str] = {"github.com": "{repository}/archive/{ref}.tar.gz"}
@@ -83,10 +93,10 @@ def find_skill_folders(tree: Tree, below: str = "") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def tag_versions(refs: Mapping[str, git.Ref], skill: str | None) -> dict[str, git.Ref]:
+def tag_versions(refs: Mapping[str, Ref], skill: str | None) -> dict[str, Ref]:
     """Return the tag of each version of a skill."""
-    plain: dict[str, git.Ref] = {}
-    named: dict[str, git.Ref] = {}
+    plain: dict[str, Ref] = {}
+    named: dict[str, Ref] = {}
     for ref in refs.values():
         if (match := _TAG.fullmatch(ref.name)) and is_version(match[2]) and match[1] in {None, skill}:
             (named if match[1] else plain)[match[2]] = ref
@@ -294,8 +304,8 @@ class GitSource(Source):
         match = _TAG.fullmatch(f"refs/tags/{ref}")
         return _Commit(commit, match[2] if match else None, lookup.version, lookup.name or "")
 
-    def _refs(self, url: str, prefixes: Iterable[str]) -> Flow[dict[str, git.Ref]]:
-        return git.read_refs((yield from self._ask(url, git.ask_refs(prefixes), limits.GIT_REFS_BYTES)))
+    def _refs(self, url: str, prefixes: Iterable[str]) -> Flow[dict[str, Ref]]:
+        return read_refs((yield from self._ask(url, ask_refs(prefixes), limits.GIT_REFS_BYTES)))
 
     def _load_commit(self, url: str, commit: str) -> Flow[None]:
         """Load a commit and its folders, with the files of a small repository, and all where the server filters none.
@@ -332,8 +342,8 @@ class GitSource(Source):
         missing = sorted({name for name in names if name not in self._objects})
         if not missing:
             return {}
-        answer = yield from self._ask(url, git.ask_objects(missing, depth=depth, filtered=filtered), max_bytes)
-        found = yield from work(lambda: read_pack(git.read_objects(answer)))
+        answer = yield from self._ask(url, ask_objects(missing, depth=depth, filtered=filtered), max_bytes)
+        found = yield from work(lambda: read_pack(read_objects(answer)))
         if absent := [name for name in missing if name not in found]:
             raise DecodeError("GIT_ANSWER", f"the server left out {absent[0]}")
         return found
@@ -352,11 +362,11 @@ class GitSource(Source):
         # This follows redirects, and raises why there is no repository.
         asked = HttpRequest(f"{url}/info/refs?service=git-upload-pack", max_bytes=limits.GIT_REFS_BYTES)
         response = yield from self._send(asked, "advertisement")
-        self._servers[url] = (response.url.partition("/info/refs")[0], git.read_capabilities(response.body))
+        self._servers[url] = (response.url.partition("/info/refs")[0], read_capabilities(response.body))
         return (yield from self._ask(url, body, max_bytes))
 
     def _send(self, request: HttpRequest, kind: str) -> Flow[HttpResponse]:
-        headers = {"Accept": f"{_TYPE}{kind}", "Git-Protocol": git.VERSION}
+        headers = {"Accept": f"{_TYPE}{kind}", "Git-Protocol": GIT_VERSION}
         if request.body is not None:
             headers["Content-Type"] = f"{_TYPE}request"
         if (credential := self._context.credential_for(request.url)) is not None:

@@ -134,7 +134,7 @@ def test_a_listener_goes_with_its_closed_iteration(gate):
         return listener
 
     agent.listen = listen_and_note
-    changes = thread.listen()
+    changes: Any = thread.listen()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, changes)
         eventually(lambda: kept)

@@ -425,6 +425,7 @@ def make_components(
     authentication = make_authentication(configured, stores, base)
     if packages:
         authentication.serve_registry(packages.registry, is_limited=configured.limits_registry)
+    write_failing_tasks({})  # a killed process with this number, such as 1 in a container, could not take its back
     executions = Executions(
         configured,
         stores,
@@ -522,6 +523,7 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     executors = make_executors(settings, stores, blobs, configuration.runs)
     authentication = make_authentication(configuration, stores)
     restore = Downloads(stores.packages, blobs, stores.tokens, time.time).restore
+    write_failing_tasks({})  # a killed process with this number, such as 1 in a container, could not take its back
     return Executions(
         configuration, stores, blobs, authentication, executors, restore=restore, report=write_failing_tasks
     )

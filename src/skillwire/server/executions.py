@@ -9,7 +9,7 @@ import asyncio
 import signal
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import uvloop
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
-    from skillwire.adapters.stores import Stores
     from skillwire.executions.callable_skill import CallableSkill
+    from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
-    from skillwire.model.execution import Execution
+    from skillwire.model.execution import Execution, RunSettings
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, Executor
+    from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
     from skillwire.protocols.skill_sharing.messages import InvocationRequest
     from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import AccessView, Revision
@@ -76,16 +76,44 @@ _LEDGER_LOOK: Final = 2.0
 _FORM_WAIT: Final = 2
 
 
+class ExecutionStores(Protocol):
+    """The stores that executions need; :class:`skillwire.adapters.stores.Stores` has them."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several servers share the stores."""
+
+    @property
+    def ledger(self) -> ExecutionLedger:
+        """The executions."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which the ledger is changed."""
+
+    def grants(self) -> Grants:
+        """Return the skills that may run here."""
+
+    def run_blobs(self, settings: RunSettings) -> RunBlobs:
+        """Return the files that come with calls."""
+
+    def server_key(self) -> bytes:
+        """Return the server's key. Raises StorageError."""
+
+    async def leads(self, work: str) -> bool:
+        """Whether this process does ``work`` for all servers. Raises StorageError."""
+
+
 class Executions:
     """Calls and executions in this server: answers requests, and runs the tasks in the background.
 
-    ``executors`` are made when first needed. ``report`` gets the background tasks that fail, now and later.
+    ``executors`` are made when first needed. ``report`` gets the background tasks that fail, whenever they change.
     """
 
     def __init__(
         self,
         configuration: ServerConfiguration,
-        stores: Stores,
+        stores: ExecutionStores,
         blobs: BlobStore,
         authentication: Authentication,
         executors: Mapping[ExecutorKind, Callable[[], Executor]],
@@ -98,7 +126,6 @@ class Executions:
     ) -> None:
         settings, runs = configuration.executions, configuration.runs
         callbacks, callables = AddressPolicy(allow=settings.allow_callbacks), CallableSkills(blobs)
-        report({})  # a killed process with this number, such as 1 in a container, could not take its back
         self.service = service = ExecutionService(
             stores.ledger,
             settings=settings,

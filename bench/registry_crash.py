@@ -28,7 +28,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sqlite.database import AsyncDatabase, Database
 from skillwire.errors import ConflictError
-from skillwire.folder.load import packed_files, prepare_files
+from skillwire.folder.publish import packed_files, prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change, PackageName, latest_version
 from skillwire.model.skill import FileContent
@@ -37,7 +37,7 @@ from skillwire.registry.audit import verify_entries
 from skillwire.registry.packages import Registry
 
 if TYPE_CHECKING:
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.skill import Skill
 
 KILLS: Final = 1_000

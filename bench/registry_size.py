@@ -31,7 +31,7 @@ from index_vs_nginx import INDEX, ROUNDS, Asked, _get, _measure, _nginx
 from processes import our_program
 from registry_publish import make_archive
 from skillwire.adapters.stores import close_stores, open_stores
-from skillwire.folder.load import prepare_files
+from skillwire.folder.publish import prepare_files
 from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change

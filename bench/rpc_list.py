@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from bare_asgi import bare, started
 from comparison import Goal, compare
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.protocols.skills_rpc.codec import Call, decode, decode_params, encode_result
 from skillwire.protocols.skills_rpc.messages import ListSkills
 from skillwire.protocols.skills_rpc.server import SkillIndex, encode_list_cursor

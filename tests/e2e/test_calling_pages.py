@@ -14,7 +14,7 @@ from tests.support.publishing import write_skill
 import skillwire
 from skillwire.executions.webhooks import DELAYS, sign, webhook_secret
 from skillwire.folder.executors import check_header_name
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.protocols.skill_sharing.judge import JUDGES
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,7 +12,7 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import SkillwireError
-    from skillwire.folder.load import PreparedSkill, prepare_files
+    from skillwire.folder.publish import PreparedSkill, prepare_files
     from skillwire.model.skill import FileContent
     from skillwire.protocols.skills_rpc import codec
     from skillwire.protocols.skills_rpc.codec import (

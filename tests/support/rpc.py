@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from skillwire.errors import SkillwireError
-from skillwire.folder.load import PreparedSkill, prepare_files
+from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.access import Principal
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest

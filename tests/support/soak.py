@@ -17,7 +17,7 @@ from tests.support.history import Kind, Operation, check
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql.packages import SqlPackages
-from skillwire.folder.load import prepare_files
+from skillwire.folder.publish import prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.package import Change, Namespace, PackageVersion
 from skillwire.model.skill import FileContent

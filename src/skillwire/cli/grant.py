@@ -36,7 +36,7 @@ from skillwire.errors import (
 )
 from skillwire.executions.grants import GrantChanges, Grants, granted_action, needs_grant
 from skillwire.folder.files import find_folders
-from skillwire.folder.load import RefusedFolder, prepare
+from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.package import PackageName
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.folder.load import RefusedFolder, prepare, refused_folder
+from skillwire.folder.load import refused_folder
 from skillwire.folder.pack import pack
+from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.digest import Digest
 from skillwire.model.package import VersionReference, read_reference
 from skillwire.model.skill import Finding

@@ -37,7 +37,7 @@ from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.ports import PackageStore
 

@@ -42,7 +42,7 @@ from skillwire.adapters.http.connection import find_txt_records
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.adapters.stores import Stores, open_stores
 from skillwire.bridges.listings import check_bridges, static_files
-from skillwire.folder.load import check_publisher
+from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.model.url import check_base_url
 from skillwire.registry.accounts import Accounts

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_folders import PublishedFolders
-    from skillwire.folder.load import InvalidFolder
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.catalog import PackedSkills, SkillChanges
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Artifact, Skill

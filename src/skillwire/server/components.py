@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.certificates import RenewalService
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
     from skillwire.ports import AnnouncedFileStore, UploadStore

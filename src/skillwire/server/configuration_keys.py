@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.folder.load import check_publisher
+from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import AllowedCallers
 from skillwire.model.package import is_grant
 from skillwire.model.skill import is_skill_name

@@ -22,7 +22,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from skillwire.executions.view import without_ids
-from skillwire.folder.load import InvalidFolder
+from skillwire.folder.publish import InvalidFolder
 from skillwire.model.catalog import SkillChanges
 from skillwire.server.http import LOGGED
 from skillwire.trust.hidden_text import neutralise

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, overload
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.folder.functions import FunctionFacts, TypedFunction, function_files, read_function, refusal
-from skillwire.folder.load import RefusedFolder, check_publisher, prepare_files
+from skillwire.folder.publish import RefusedFolder, check_publisher, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings

@@ -46,7 +46,7 @@ from skillwire.server.responses import ByteCache, CachedResponse, GzipBody
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.folder.load import InvalidFolder
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
     from skillwire.model.catalog import PackedSkills, SkillChanges, SkillSets
     from skillwire.model.skill import Artifact

@@ -32,8 +32,8 @@ from skillwire.errors import (
     one_line,
 )
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.load import RefusedFolder, packed_files, prepare_files
 from skillwire.folder.pack import zip_files
+from skillwire.folder.publish import RefusedFolder, packed_files, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.package import AnnouncedFile, upload_number
 from skillwire.model.skill import SKILL_MD, FileContent, Skill
@@ -47,7 +47,7 @@ from skillwire.trust.archive import plan_files, read_archive
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package, PackageName, PackageVersion
     from skillwire.ports import AnnouncedFileStore, BlobStore, PackageStore, UploadStore

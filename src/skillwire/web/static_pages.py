@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.loading import SkillWriter
     from skillwire.adapters.files.static_site import SiteOptions
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
     from skillwire.web.public_pages import CallPart, Part

@@ -20,7 +20,7 @@ from skillwire.bridges.marketplace import (
     read_plugin_skills,
 )
 from skillwire.errors import SkillwireError, UsageError, ValidationError
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 
 
 def write(root: Path, *plugins: object, **more: object) -> Path:

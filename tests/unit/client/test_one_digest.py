@@ -13,7 +13,7 @@ from skillwire import AsyncClient, SkillwireError
 from skillwire.bridges.mcp.resources import DIGEST, resource_of
 from skillwire.client.session import ClientSession
 from skillwire.errors import SourceLocation
-from skillwire.folder.load import PreparedSkill, prepare_files
+from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.resolver.settings import DiscoverySource, Settings

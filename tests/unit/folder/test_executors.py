@@ -14,8 +14,8 @@ from skillwire.folder.executors import (
     point,
     upstream_origin,
 )
-from skillwire.folder.load import PreparedSkill, prepare
 from skillwire.folder.manifest import load_action, parse_manifest, read_manifest
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.skill import HealthCheck
 

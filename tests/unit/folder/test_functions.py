@@ -24,7 +24,8 @@ from skillwire.folder.functions import (
     read_docstring,
     read_function,
 )
-from skillwire.folder.load import PreparedSkill, check_folder, prepare, prepare_files
+from skillwire.folder.load import check_folder
+from skillwire.folder.publish import PreparedSkill, prepare, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.execution import CallContext
 from skillwire.protocols.skill_sharing.judge import lint_sharing

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.publishing import write_skill
 
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.catalog import decode_cursor, encode_cursor, pack_skill, unpack_skill
 
 

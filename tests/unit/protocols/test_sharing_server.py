@@ -10,7 +10,7 @@ from tests.support.catalogs import make_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.access import ANONYMOUS, Access, Principal
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest

@@ -22,7 +22,7 @@ from skillwire.adapters.files import loading
 from skillwire.adapters.files.failing_tasks import read_failing_tasks, write_failing_tasks
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, SourceLocation, StorageError
-from skillwire.folder.load import prepare
+from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
 from skillwire.server import create_app
 from skillwire.server.responses import CachedResponse

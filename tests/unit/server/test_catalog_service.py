@@ -21,7 +21,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
-from skillwire.folder.load import prepare
+from skillwire.folder.publish import prepare
 from skillwire.model.access import Principal
 from skillwire.model.catalog import SearchQuery
 from skillwire.server import catalog_service

@@ -43,7 +43,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.folder.files import is_junk, raise_machine_error
-from skillwire.folder.load import PreparedSkill, RefusedFolder, prepare
+from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog, pack_skill
 from skillwire.model.digest import Digest

@@ -36,7 +36,8 @@ from skillwire.adapters.files.loading import (
 )
 from skillwire.adapters.files.published_packages import PublishedPackages, number_in
 from skillwire.folder.files import find_folder_names, is_machine_error
-from skillwire.folder.load import IdentifiedSkill, InvalidFolder, find_collisions
+from skillwire.folder.load import IdentifiedSkill, find_collisions
+from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import ANONYMOUS, Access, narrowest_access
 from skillwire.model.catalog import Catalog, SeenSkill, no_skills, pack_skill, read_summary, unpack_skill
 from skillwire.model.digest import Digest
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_packages import PackageFeed, PublishedPackage
-    from skillwire.folder.load import PreparedSkill
+    from skillwire.folder.publish import PreparedSkill
     from skillwire.model.skill import Finding
 
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.

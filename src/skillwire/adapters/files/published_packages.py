@@ -14,7 +14,8 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import NotFoundError
-from skillwire.folder.load import IdentifiedSkill, packed_files
+from skillwire.folder.load import IdentifiedSkill
+from skillwire.folder.publish import packed_files
 from skillwire.model.access import Access
 from skillwire.model.catalog import pack_skill, read_summary, unpack_skill
 from skillwire.model.digest import Digest

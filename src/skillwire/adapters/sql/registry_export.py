@@ -29,7 +29,7 @@ from skillwire.adapters.sql import Connection, Database
 from skillwire.adapters.sql.package_rows import ENTRY, read_entry
 from skillwire.adapters.sql.packages import LargeArtifacts, SqlPackages
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
-from skillwire.folder.load import packed_files
+from skillwire.folder.publish import packed_files
 from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Role, Status, is_account, is_namespace

@@ -33,7 +33,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustError, UsageError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.load import PreparedSkill, prepare_files
+from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model import skill as model
 from skillwire.model.catalog import decode_cursor, encode_cursor
 from skillwire.model.digest import Digest

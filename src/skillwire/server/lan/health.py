@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.folder.load import InvalidFolder
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.skill import HealthCheck, Skill
     from skillwire.ports import Executor
 

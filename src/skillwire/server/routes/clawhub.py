@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError
-from skillwire.folder.load import PreparedSkill
+from skillwire.folder.publish import PreparedSkill
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Scope
 
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, UsageError
-from skillwire.folder.load import PreparedSkill
+from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status, version_order
 from skillwire.model.skill import FileContent

@@ -25,7 +25,7 @@ from skillwire.errors import (
     SkillwireError,
     UsageError,
 )
-from skillwire.folder.load import PreparedSkill
+from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
 from skillwire.registry.accounts import ADMIN

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from skillwire.folder.load import InvalidFolder
+from skillwire.folder.publish import InvalidFolder
 from skillwire.model.access import Access
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.search import FACETS

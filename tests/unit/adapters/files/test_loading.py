@@ -8,7 +8,7 @@ from tests.support.catalogs import make_skill
 
 from skillwire.adapters.files.loading import BuildRecord, FolderRecord, published_roots, sign_folder
 from skillwire.errors import SourceLocation, UsageError
-from skillwire.folder.load import check_publisher
+from skillwire.folder.publish import check_publisher
 from skillwire.model.access import Access
 from skillwire.model.catalog import PackedSkills, pack_skill, unpack_skill
 from skillwire.model.skill import Finding

@@ -18,7 +18,7 @@ from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.stores import open_stores
 from skillwire.errors import FetchError, StorageError, TrustError
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, Failure, Outcome
 from skillwire.model.skill import Action, HealthCheck, Permissions

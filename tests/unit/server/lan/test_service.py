@@ -4,7 +4,7 @@ import pytest
 from tests.support.publishing import write_skill
 
 from skillwire import limits
-from skillwire.folder.load import PreparedSkill, prepare
+from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillType
 from skillwire.server.lan.service import make_announcement, make_offer

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
@@ -16,7 +17,8 @@ from skillwire.client.session import ClientSession
 from skillwire.errors import FetchError, SkillwireError, UsageError
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse, TimeLimit
+from skillwire.wire import exchange
+from skillwire.wire.exchange import HttpResponse
 
 
 def parameter(name, kind):
@@ -520,7 +522,7 @@ def test_a_descriptor_that_is_read_anew_takes_its_time_from_the_call(servers, mo
     def seconds():
         return 2.0 * sum(one.url == url for one in servers.requests)
 
-    monkeypatch.setattr(TimeLimit.__init__, "__defaults__", (seconds,))
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(monotonic=seconds))
     assert run(["call", f"http://{FIRST.endpoint}/forecast", "town=Bern", "--timeout", "60s"]) == 0
     (call,) = [one for one in servers.requests if one.method == "POST"]
     assert json.loads(call.body or b"")["context"]["timeout_ms"] == 58_000

@@ -241,7 +241,8 @@ class World:
 def _children(process):
     found = []
     for task in Path(f"/proc/{process}/task").iterdir():
-        found += [int(number) for number in (task / "children").read_text().split()]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found += [int(number) for number in (task / "children").read_text().split()]
     return found
 
 

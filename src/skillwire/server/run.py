@@ -30,9 +30,11 @@ from skillwire.server.revision import Revision
 _BACKLOG: Final = 2048
 #: Open files that a server of the largest number of connections needs: half of them are for everything else.
 _OPEN_FILES: Final = 2 * limits.SERVER_CONNECTIONS
-_M_MMAP_THRESHOLD: Final = -3  # malloc.h
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h
+_M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _LARGE: Final = 128 * 1024  # with which the library begins
+_KEPT: Final = 1024 * 1024
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -129,13 +131,20 @@ def keep_what_is_loaded() -> None:
 
 
 def use_one_heap() -> None:
-    """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway.
-
-    Keeping the 700 kB of a compressor would make an upload 3 % faster, and the memory for 50,000 packages 22 MiB more.
-    """
+    """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+
+
+def keep_freed_blocks() -> None:
+    """Keep what requests free for the next ones: getting 700 kB anew takes longer than compressing a small skill in it.
+
+    Not before the first revision: its blocks of this size would stand between freed ones, 13 MiB for 50,000 packages.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _KEPT)
+        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 4 * _KEPT)
 
 
 def run(
@@ -167,6 +176,7 @@ def run(
 
     async def wait_ready() -> None:
         if (revision := await application.catalog.first()) is not None:
+            keep_freed_blocks()
             on_ready(revision)
 
     async def serve() -> None:

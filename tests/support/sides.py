@@ -135,7 +135,8 @@ class Sides:
                 stderr=subprocess.DEVNULL,
             )
         self._wait_for_other(b"")
-        return log.read_text().replace(self.origin, WRITTEN_ORIGIN)
+        # The server answers a moment before it says so.
+        return eventually(log.read_text, lambda text: text.endswith("\n")).replace(self.origin, WRITTEN_ORIGIN)
 
     def _wait_for_other(self, before):
         eventually(self.index, lambda now: now not in {before, b""})

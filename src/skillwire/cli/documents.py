@@ -2,8 +2,8 @@
 
 A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.explain` makes the published schema;
 tests validate every document that they make a command print. The texts in ``Annotated`` describe the fields; a third
-argument has the values that a field takes. A named tuple is printed as an object of its fields. Commands
-but explain import them for type checking only. Every document also has ``findings``, which ``Output.document`` adds.
+argument has the values that a field takes. A named tuple is printed as an object of its fields. Apart
+from ``explain``, commands import the types for type checking only. ``Output.document`` adds ``findings`` to each.
 """
 
 from __future__ import annotations

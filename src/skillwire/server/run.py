@@ -132,9 +132,7 @@ def keep_what_is_loaded() -> None:
 
 def use_one_heap() -> None:
     """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+    _set_heap((_M_ARENA_MAX, 1), (_M_MMAP_THRESHOLD, _LARGE))
 
 
 def keep_freed_blocks() -> None:
@@ -142,9 +140,14 @@ def keep_freed_blocks() -> None:
 
     Not before the first revision: its blocks of this size would stand between freed ones, 13 MiB for 50,000 packages.
     """
+    _set_heap((_M_MMAP_THRESHOLD, _KEPT), (_M_TRIM_THRESHOLD, 4 * _KEPT))
+
+
+def _set_heap(*options: tuple[int, int]) -> None:
+    """Set options of glibc's heap; other C libraries have none."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _KEPT)
-        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 4 * _KEPT)
+        for option, value in options:
+            ctypes.CDLL(None).mallopt(option, value)
 
 
 def run(

@@ -17,7 +17,6 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
@@ -365,11 +364,10 @@ class Calls:
         if answer.response is None:
             yield from self._context.try_change(partial(self._book.drop, plan.record))
             output, media_type = answer.output or (None, "")  # a provider that answered with it
-            execution = replace(
-                known(plan.record),
+            execution = RemoteExecution(
                 execution_id=None,
-                status_url=None,
-                result_url=None,
+                skill_id=plan.record.skill_id,
+                reference=plan.record.reference,
                 status=ExecutionStatus.COMPLETED,
                 output=output,
                 content_type=media_type,

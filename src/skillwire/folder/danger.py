@@ -106,11 +106,12 @@ _PATTERNS: Final = (
         ),
     ),
 )
-#: A comment of HTML, or of Markdown, and what addresses an agent or runs something in it.
-COMMENT: Final = r"<!--(?:(?!-->).)*+|^ {0,3}\[(?://|comment)\]:[^\n]*"
+#: A comment of HTML, or of Markdown, and what addresses an agent or runs something in it. No possessive group holds a
+#: lookahead: Python before 3.11.5 goes on behind what the lookahead saw.
+COMMENT: Final = r"<!--.*?(?=-->|\Z)|^ {0,3}\[(?://|comment)\]:[^\n]*"
 _ADDRESSED: Final = (
     r"\byou\s+(?:must|should|are|have|will)\b|\b(?:the|this|any|an|every)\s+(?:ai\s+)?(?:agent|assistant|model|llm)\b"
-    r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://(?:(?!https?://)[^\s|])*+\s*\|"
+    r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://(?>[^\s|]*?(?=https?://|[\s|]|\Z))\s*\|"
 )
 #: Other bytes become a character that is neither a letter nor a space.
 _ASCII: Final = bytes([*range(128), *b"\x1a" * 128])

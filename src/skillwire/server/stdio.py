@@ -128,6 +128,7 @@ class StdioSession:
 
     async def run(self, lines: Lines) -> None:
         """Answer each of ``lines``; return when all are answered, or the client does not read the answers."""
+        failed: ExceptionGroup[OSError] | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 async for line in lines:
@@ -138,8 +139,10 @@ class StdioSession:
         except* BrokenPipeError:
             pass
         except* OSError as errors:
-            message = f"the answers cannot be written: {errors.exceptions[0]}"
-            raise StorageError("STORAGE", message, place=SourceLocation("standard output")) from None
+            failed = errors  # what is raised here reaches the caller within a group
+        if failed is not None:
+            message = f"the answers cannot be written: {failed.exceptions[0]}"
+            raise StorageError("STORAGE", message, place=SourceLocation("standard output"))
 
     async def _answer(self, line: bytes | None) -> None:
         body = Body(self._bodies, "")

@@ -23,11 +23,12 @@ from skillwire.errors import DecodeError, SourceLocation
 from skillwire.trust.hidden_text import excerpt
 
 # A string that never ends is taken whole: the parser gives up there, and looking for its end again from each
-# quote inside it would cost the square of its length.
+# quote inside it would cost the square of its length. No possessive group holds a lookahead: Python before 3.11.5 goes
+# on behind what the lookahead saw.
 _COMMENT_OR_STRING: Final = re.compile(
     r"#[^\n]*+"
-    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}'
-    r"|'''(?:[^']++|'(?!''))*+'{0,5}"
+    r'|"""(?:[^"\\]++|\\.|"[^"\\]|"\\.|""[^"\\]|""\\.)*+"{0,5}'
+    r"|'''.*?(?:'{3,5}|\Z)"
     r'|"(?:[^"\\\n]++|\\.)*+"?'
     r"|'[^'\n]*+'?",
     re.DOTALL,

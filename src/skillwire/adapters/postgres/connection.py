@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -203,16 +203,19 @@ class Hosts:
 
     def __init__(self, url: str) -> None:
         try:
-            parts = urlsplit(url)
-            user, at, hosts = parts.netloc.rpartition("@")
-            self._urls = [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(",")]
+            # urlsplit refuses several addresses in brackets, so each host gets a URL of its own.
+            scheme, separator, rest = url.partition("://")
+            authority = re.split("[/?#]", rest, maxsplit=1)[0]
+            user, at, hosts = authority.rpartition("@")
+            end = rest[len(authority) :]
+            self._urls = [f"{scheme}{separator}{user}{at}{host}{end}" for host in hosts.split(",")]
             for one in self._urls:
                 _ = urlsplit(one).port
         except ValueError:
             fix = "Write postgresql://USER@HOST:PORT/DATABASE."
             raise UsageError("USAGE", "the URL of the database has an invalid host or port", fix=fix) from None
         self._primary = ""
-        self.place = f"{parts.scheme}://{hosts}{parts.path}"
+        self.place = f"{scheme}://{hosts}{urlsplit(self._urls[0]).path}"
         self.counters = Counters()
 
     async def connect(self, seconds: float | None = None) -> asyncpg.Connection:

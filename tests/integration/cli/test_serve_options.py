@@ -1,4 +1,4 @@
-"""What serve --lan reads, from where, and where it then listens."""
+"""The addresses at which serve listens with its options, and what it tells others and warns of."""
 
 import socket
 from contextlib import ExitStack
@@ -21,10 +21,6 @@ UNREACHED = "the server listens on 127.0.0.1 alone; unless a proxy listens there
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-
-
-def read(configured=None, *, lan=True, interfaces=(), discovery=None):
-    return read_lan(configured, lan=lan, interfaces=interfaces, discovery=discovery)
 
 
 def hosts(lan, host, port=0):
@@ -69,7 +65,7 @@ HERE = (
 )
 def test_where_others_are_told_that_it_is(monkeypatch, host, names, told):
     monkeypatch.setattr(sockets, "present", lambda: list(HERE))
-    lan = read(interfaces=names)
+    lan = read_lan(None, lan=True, interfaces=names, discovery=None)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
         port = listeners[0].getsockname()[1]
@@ -89,7 +85,7 @@ def test_where_others_are_told_that_it_is(monkeypatch, host, names, told):
     ],
 )
 def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, warned):
-    lan = read(interfaces=names)
+    lan = read_lan(None, lan=True, interfaces=names, discovery=None)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
         reach = exposure_warning(lan, host, listeners)
@@ -128,7 +124,7 @@ def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypa
         raise UsageError("LAN_UNAVAILABLE", "the library that lists interfaces is missing")
 
     monkeypatch.setattr(sockets, "present", fail)
-    lan = read()
+    lan = read_lan(None, lan=True, interfaces=(), discovery=None)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, None, 0)]
         assert announced_at(lan, listeners) == []

@@ -1,4 +1,4 @@
-"""What serve --lan reads, from where, and where it then listens."""
+"""What serve --lan reads, and from where."""
 
 import pytest
 

@@ -479,3 +479,13 @@ def test_a_full_disk_below_standard_output_is_an_error_with_a_code(project, argu
     assert done.stderr.startswith("error[STORAGE]: the output cannot be written: No space left on device\n")
     assert "Exception ignored" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["serve", "--stdio", "."]])
+def test_a_command_whose_streams_are_closed_does_its_work(project, arguments, closed):
+    script = f'exec "$@" {closed}'
+    command = ["sh", "-c", script, "sh", *SKILLWIRE, *arguments]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "error" not in done.stderr

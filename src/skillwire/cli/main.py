@@ -204,6 +204,9 @@ def _ended_by_signals(context: click.Context) -> Iterator[None]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed; the next file that is opened would get its number, and what is printed
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115  # open as long as the process
     if not _STAYING.intersection(arguments[:1]):
         gc.disable()  # a command is over before a search for cycles would pay: 4 % of add, 13 % of a large build
     if shell := os.environ.get("_SKILLWIRE_COMPLETE"):  # the script of a shell asks
@@ -250,8 +253,7 @@ def _invoke(arguments: list[str]) -> int:
 def _write_out() -> OSError | None:
     """Flush standard output; on an error discard the rest and return the error."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError as error:
         # Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -47,8 +47,7 @@ OWNER: Final = caller_of(LOCAL, "")
 
 def take_output() -> int:
     """Return a private descriptor of standard output; everything that is printed from now on goes to standard error."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
     own = os.dup(1)
     os.dup2(2, 1)
     return own

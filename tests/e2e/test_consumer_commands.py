@@ -482,7 +482,7 @@ def test_a_full_disk_below_standard_output_is_an_error_with_a_code(project, argu
 
 
 @pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("arguments", [["list", "--json"], ["serve", "--stdio", "."]])
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["rpc", "."]])
 def test_a_command_whose_streams_are_closed_does_its_work(project, arguments, closed):
     script = f'exec "$@" {closed}'
     command = ["sh", "-c", script, "sh", *SKILLWIRE, *arguments]

@@ -489,3 +489,11 @@ def test_a_command_whose_streams_are_closed_does_its_work(project, arguments, cl
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     assert "error" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["add", "./skills/csv-profile"], ["serve"]])
+def test_a_current_folder_that_was_removed_is_named(project, arguments):
+    command = ["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", *SKILLWIRE, *arguments]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 7
+    assert done.stderr.startswith("error[STORAGE]: the current folder was removed\n")

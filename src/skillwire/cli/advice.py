@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from skillwire.errors import Diagnostics, SkillwireError, UsageError
+from skillwire.errors import Diagnostics, SkillwireError, StorageError, UsageError
 
 #: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
 SUGGESTIONS: Final = {
@@ -76,6 +76,17 @@ def missing_extra(error: BaseException) -> SkillwireError | None:
         fix = f"Install it where skillwire is, with uv tool install or pip install: {what}."
         return UsageError("EXTRA_MISSING", f"{name} is not installed", fix=fix)
     return UsageError("EXTRA_MISSING", f"{name} is not installed") if name in SERVER_MODULES else None
+
+
+def removed_folder(error: BaseException) -> SkillwireError | None:
+    """Return the error for a current folder that was removed; None for any other error."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            fix = "Change to a folder that exists: cd"
+            return StorageError("STORAGE", "the current folder was removed", fix=fix)
+    return None
 
 
 def closest(text: str, known: Iterable[str]) -> list[str]:

@@ -280,9 +280,9 @@ def _print_error(error: BaseException, output: Output) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not output.as_json:
         error.show()
         return error.exit_code
-    from skillwire.cli.advice import advised, missing_extra, usage_error  # noqa: PLC0415  # only an error needs it
+    from skillwire.cli.advice import advised, missing_extra, removed_folder, usage_error  # noqa: PLC0415  # only an error needs it
 
-    error = missing_extra(error) or error
+    error = missing_extra(error) or removed_folder(error) or error
     if isinstance(error, SkillwireError):
         output.error(advised(error))
         return error.exit_code

@@ -346,7 +346,7 @@ class CatalogService:
         try:
             self.folders.save()
         except StorageError as error:
-            self._log.warning("loaded skills are not recorded", error=str(error), fix=error.diagnostics().fix)
+            self._log.warning("loaded skills are not recorded", reason=one_line(error), fix=error.diagnostics().fix)
 
     def _interrupt(self, reason: str) -> bool:
         """Report the watch as down; return whether the reason is new."""

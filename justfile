@@ -32,7 +32,7 @@ test-deep *arguments:
 lint:
     sh tools/lint.sh
 
-# format, and mend what can be mended
+# format, and apply the fixes of ruff
 fmt:
     ruff format
     ruff check --fix

@@ -62,7 +62,7 @@ def man_pages() -> Iterator[tuple[str, str]]:
     for group in command_line.GROUPS.values():
         for name, summary in group.items():
             command = command_line.cli.get_command(_group_context(), name)
-            assert command is not None  # noqa: S101  # it stands in the table
+            assert command is not None  # noqa: S101  # the name is from the table of commands
             yield f"skillwire-{name}", _page(f"skillwire-{name}", summary.rstrip("."), _about(name, command))
 
 

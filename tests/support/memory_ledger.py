@@ -16,7 +16,7 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, UsageError
 from skillwire.executions.states import (
     CANCELLED,
-    NOTED,
+    EXPLAINED,
     State,
     Transition,
     after_failure,
@@ -376,7 +376,7 @@ class MemoryLedger:
             "completed": now.wall if is_final else None,
             "failure": failure if is_final else None,
         }
-        note = failure.message if failure and what in NOTED else ""
+        note = failure.message if failure and what in EXPLAINED else ""
         timeline = (*row.execution.timeline, Event(now.wall, what, by, note))
         row.execution = replace(row.execution, timeline=timeline, **changes)
         row.losses, row.lease = after.losses, None

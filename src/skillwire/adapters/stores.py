@@ -106,7 +106,7 @@ class Stores:
         self._key_path, self._is_key_named = Path(named or state / SERVER_KEY), bool(named)
         self.url = url
         self._name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._keeping: asyncio.Task[None] | None = None
+        self._refresh: asyncio.Task[None] | None = None
         self._asked: dict[str, tuple[bool, float]] = {}  # work → whether it is led here, and when to ask again
         self.present = 1  # servers of the database, as they were last counted
 
@@ -184,9 +184,9 @@ class Stores:
             except StorageError:
                 await self.database.close()
                 raise
-            if self._keeping is None:
+            if self._refresh is None:
                 await self.postgres.clock.measure()
-                self._keeping = asyncio.create_task(self.postgres.clock.keep())
+                self._refresh = asyncio.create_task(self.postgres.clock.keep())
 
     def uploads(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> UploadStore:
         """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""

@@ -163,7 +163,7 @@ def _has_domain(host: str) -> bool:
 
 CARD_PATH: Final = "/.well-known/agent-card.json"
 CARD_VERSION: Final = "1.0"
-#: Our bindings, and their paths: A2A asks for a URI, which nobody else could mean something else by.
+#: Own bindings and their paths: A2A requires a URI that no other binding uses.
 SHARING_BINDING: Final = "urn:x-skillwire:binding:skill-sharing:1.0"
 RPC_BINDING: Final = "urn:x-skillwire:binding:skills-protocol:0.1"
 

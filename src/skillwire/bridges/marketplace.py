@@ -198,7 +198,7 @@ def _text(value: object) -> str:
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
-#: Names that Claude takes from their owners alone, or from nobody.
+#: Names that Claude reserves.
 _RESERVED: Final = frozenset({
     "agent-skills", "anthropic-agent-skills", "anthropic-marketplace", "anthropic-plugin-directory",
     "anthropic-plugins", "builtin", "cargo", "claude-code-marketplace", "claude-code-plugins", "claude-community",

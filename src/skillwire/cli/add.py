@@ -130,10 +130,10 @@ def inspect(client: Client, output: Output, plan: InstallPlan, *, consent: bool)
     skills = {row.skill.name: row.skill for row in plan.pending}
     for review in reviews_of(plan):
         print_review(output, review)
-        if doubtful := [*review.more.get("dangers", ()), *review.more.get("hidden", ())]:
-            import shlex  # noqa: PLC0415  # few skills are doubtful
+        if findings := [*review.more.get("dangers", ()), *review.more.get("hidden", ())]:
+            import shlex  # noqa: PLC0415  # few skills have findings
 
-            path = shlex.quote(doubtful[0].partition(": ")[0])
+            path = shlex.quote(findings[0].partition(": ")[0])
             output.hint("read it first:", f"skillwire cat {exact_reference_to(skills[review.name])} {path}")
     return plan
 

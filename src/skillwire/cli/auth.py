@@ -290,8 +290,8 @@ def log_in(
             required = client_login.AuthRequirements("oauth2")
         else:
             required = driver.run(client_login.discover_auth(site, addresses))
-        for doubt in required.doubts:
-            output.finding(as_finding(doubt))
+        for error in required.errors:
+            output.finding(as_finding(error))
         login = _Login(site, required, options, driver, output)
         return login.plan() if options.dry_run else login.run()
 

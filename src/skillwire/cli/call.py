@@ -328,7 +328,7 @@ def _wrong_inputs(
         faults.setdefault(fault, []).append(".".join(path))
         if len(path) > 1 or fault != "is required":
             wrong.update(dict.fromkeys(path[:1]))
-    told = [f"{' and '.join(those)} {fault}" for fault, those in faults.items()]
+    causes = [f"{' and '.join(those)} {fault}" for fault, those in faults.items()]
     print_inputs(output, parameters, err=True)
     reference = reference_to(skill.ref)
     fix = f"Write skillwire call {reference}{arguments_for(parameters)}"
@@ -336,10 +336,10 @@ def _wrong_inputs(
         is_needed = bool(needed & wrong.keys())
         correct = f"Correct{'' if is_needed else ' or leave out'} {', '.join(islice(wrong, _MOST_FAULTS))}"
         fix = f"{correct}, and {fix[0].lower()}{fix[1:]}" if is_needed or "is required" in faults else correct
-    more = f"; and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
+    more = f"; and {len(causes) - _MOST_FAULTS} more" if len(causes) > _MOST_FAULTS else ""
     return UsageError(
         "INPUTS",
-        "; ".join(told[:_MOST_FAULTS]) + more,
+        "; ".join(causes[:_MOST_FAULTS]) + more,
         fix=f"{fix}; skillwire show {reference} lists the inputs.",
         details={"errors": errors, "inputs": to_builtins(parameters)},
     )

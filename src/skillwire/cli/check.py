@@ -48,7 +48,7 @@ _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
 }  # fmt: skip
 
 _LABELLED: Final = 2  # parts of a line that has a label
-#: Collisions are the same whoever publishes; a name is needed to write identifiers out.
+#: Identifiers need a publisher; the collisions do not depend on its name.
 _PUBLISHER: Final = "publisher"
 
 

@@ -51,7 +51,7 @@ from skillwire.trust.guarded_json import load_json
 
 #: What every shell reads as a part of one plain word.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./@%+][A-Za-z0-9_.,:/@%+=#-]*", re.ASCII)
-_MOST: Final = 1_000  # more than anybody reads, few enough for a shell to lay out at once
+_MOST: Final = 1_000  # more than a reader needs, few enough for a shell to lay out at once
 _HELP_WIDTH: Final = 60
 
 

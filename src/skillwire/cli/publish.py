@@ -94,8 +94,8 @@ def command(
     if failed:
         if len(paths) == 1:
             raise failed[0][1]
-        told = Counter(_WORDS[one.status].rstrip() for one in published)
-        counts = [f"{number} {word}" for word, number in told.items()]
+        counted = Counter(_WORDS[one.status].rstrip() for one in published)
+        counts = [f"{number} {word}" for word, number in counted.items()]
         output.line(", ".join([*counts, f"{len(failed)} not published"]))
         output.hint("read more:", f"skillwire explain {' '.join(dict.fromkeys(error.code for _, error in failed))}")
         click.get_current_context().exit(failed[0][1].exit_code)

@@ -82,7 +82,7 @@ class _View:
         self._agent: LanAgent | None = agent
         self._stores = chosen_stores()
         self._listed = view.list_executions((), {}, time.time())
-        self._troubles: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
         self._first = 0
         self._is_complete = False  # whether all agents had time to answer
 
@@ -101,7 +101,7 @@ class _View:
             "counts": {str(status): number for status, number in self._listed.counts.items()},
             "executions": rows,  # type: ignore[typeddict-item]  # the server's own
             "skills": [] if snapshot is None else [lan_object(skill) for skill in snapshot.skills],
-            "notes": list(self._troubles.values()),
+            "notes": list(self._errors.values()),
         }
         self._output.document(document)
         self._output.line(*self._counts())
@@ -109,8 +109,8 @@ class _View:
         if snapshot is not None and self._agent is not None:
             for line in picture(snapshot, Screen.size()[0], port=self._agent.settings.port):
                 self._output.verbatim(*line)
-        for trouble in self._troubles.values():
-            self._output.note(warning("note: "), trouble)
+        for text in self._errors.values():
+            self._output.note(warning("note: "), text)
 
     async def show(self, every: float) -> None:
         """Draw the state until q or a signal."""
@@ -144,14 +144,14 @@ class _View:
             if self._agent is not None:
                 await stack.enter_async_context(self._agent)
         except SkillwireError as error:
-            self._agent, self._troubles["lan"] = None, one_line(error)
+            self._agent, self._errors["lan"] = None, one_line(error)
 
     async def _refresh(self) -> None:
         try:
             self._listed = await self._read()
-            self._troubles.pop("executions", None)
+            self._errors.pop("executions", None)
         except SkillwireError as error:  # the server may come back
-            self._troubles["executions"] = one_line(error)
+            self._errors["executions"] = one_line(error)
 
     async def _read(self) -> ExecutionList:
         """Return the executions: from the server, or from the database on this machine."""
@@ -171,8 +171,8 @@ class _View:
         pressed.set()
 
     def _counts(self) -> list[Part]:
-        told = ", ".join(f"{number:,} {status}" for status, number in self._listed.counts.items() if number)
-        return [bold("executions"), f"  {told or 'none'}", dim(f"  {self._server or 'this machine'}")]
+        counts = ", ".join(f"{number:,} {status}" for status, number in self._listed.counts.items() if number)
+        return [bold("executions"), f"  {counts or 'none'}", dim(f"  {self._server or 'this machine'}")]
 
     def _rows(self) -> Iterator[list[Part]]:
         now = self._listed.at
@@ -187,7 +187,7 @@ class _View:
         if self._agent is not None:
             port, is_complete = self._agent.settings.port, self._is_complete
             network = [[], *picture(self._agent.snapshot(), columns, is_complete=is_complete, port=port)]
-        foot: list[list[Part]] = [[warning(shortened(text, columns))] for text in self._troubles.values()]
+        foot: list[list[Part]] = [[warning(shortened(text, columns))] for text in self._errors.values()]
         foot.append([dim("q quits, arrows scroll")])
         room = max(height - len(foot) - 1 - min(len(network), height // _LAN_SHARE), 1)
         rows = [*self._rows()]

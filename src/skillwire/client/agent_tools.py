@@ -254,7 +254,7 @@ def _pydantic_ai(module: Any, tool: SkillTool) -> Any:
     return module.Tool.from_schema(call, name=tool.name, description=tool.description, json_schema=tool.schema)
 
 
-#: Framework → the module that is imported for it, and what makes a tool of its own.
+#: Framework → the module that it needs, and the function that makes its kind of tool.
 _FRAMEWORKS: Final[dict[str, tuple[str, Callable[[Any, SkillTool], Any]]]] = {
     "langchain": ("langchain_core.tools", _langchain),
     "openai-agents": ("agents", _openai_agents),

@@ -64,7 +64,7 @@ class StoredCredentials:
         self._in_use: dict[str, Credential] = {}
         self._renewed_at: dict[str, float] = {}
         self._signer = RequestSigner(clock)
-        self._changes: dict[str, int] = {}  # the last change of each registry that this client was told of
+        self._changes: dict[str, int] = {}  # the last change of each registry that this client knows
 
     def take(self, origin: str) -> Credential | None:
         """Use the stored credential of ``origin`` from now on; return it."""
@@ -85,9 +85,9 @@ class StoredCredentials:
         if change := self._changes.get(origin, 0):
             request = request._replace(headers={**request.headers, _REVISION: str(change)})
         response = yield from self._send(request)
-        told = response.headers.get(_REVISION.lower(), "")
-        if told.isascii() and told.isdecimal() and len(told) <= _LONGEST_REVISION:
-            self._changes[origin] = max(int(told), change)
+        revision = response.headers.get(_REVISION.lower(), "")
+        if revision.isascii() and revision.isdecimal() and len(revision) <= _LONGEST_REVISION:
+            self._changes[origin] = max(int(revision), change)
         return response
 
     def _send(self, request: HttpRequest) -> Flow[HttpResponse]:

@@ -37,7 +37,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type, fetch, is_json
 
-WantedKind = Literal["api_key", "oauth2", "custom", "none", "unknown"]
+RequiredKind = Literal["api_key", "oauth2", "custom", "none", "unknown"]
 
 _OK: Final = 200
 _REFUSED: Final = frozenset({401, 403})
@@ -59,10 +59,10 @@ class AuthRequirements:
         authorization_url, token_url: of ``oauth2``, from a descriptor.
         issuer, resource: of ``oauth2``, from a resource's metadata.
         refused_at: a URL of the origin that required a credential, to test the new one.
-        doubts: errors on the way.
+        errors: errors during the search.
     """
 
-    kind: WantedKind
+    kind: RequiredKind
     said_by: str = ""
     header: str = "Authorization"
     advice: str = ""
@@ -72,7 +72,7 @@ class AuthRequirements:
     resource: str | None = None
     scopes: tuple[str, ...] = ()
     refused_at: str | None = None
-    doubts: tuple[SkillwireError, ...] = ()
+    errors: tuple[SkillwireError, ...] = ()
 
 
 @dataclass(slots=True)
@@ -80,10 +80,10 @@ class _AuthSearch:
     origin: str
     addresses: AddressPolicy
     refused_at: str | None = None
-    doubts: list[SkillwireError] = field(default_factory=list)
+    errors: list[SkillwireError] = field(default_factory=list)
 
-    def found(self, kind: WantedKind, **fields: Any) -> AuthRequirements:
-        return AuthRequirements(kind, refused_at=self.refused_at, doubts=tuple(self.doubts), **fields)
+    def found(self, kind: RequiredKind, **fields: Any) -> AuthRequirements:
+        return AuthRequirements(kind, refused_at=self.refused_at, errors=tuple(self.errors), **fields)
 
 
 def find_site(url: str) -> Flow[str]:
@@ -94,7 +94,7 @@ def find_site(url: str) -> Flow[str]:
 
 
 def discover_auth(site: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:
-    """Return the requirements of ``site``, which the user has typed; malformed statements are in ``doubts``."""
+    """Return the requirements of ``site``, which the user has typed; malformed statements are in ``errors``."""
     search = _AuthSearch(str(parse_url(site).origin), addresses)
     nothing_needed: str | None = None
     for place in _PLACES:
@@ -109,7 +109,7 @@ def discover_auth(site: str, addresses: AddressPolicy) -> Flow[AuthRequirements]
         if wanted is not None and wanted.kind != "none":
             if wanted.kind == "oauth2" and wanted.resource is None:
                 named = yield from _read_resource(f"{site}{_RESOURCE}", search)
-                wanted = replace(wanted, resource=named.resource if named else None, doubts=tuple(search.doubts))
+                wanted = replace(wanted, resource=named.resource if named else None, errors=tuple(search.errors))
             return wanted
         nothing_needed = nothing_needed or (wanted.said_by if wanted else None)
     resource = yield from _read_resource(f"{site}{_RESOURCE}", search)
@@ -122,7 +122,7 @@ def _read_index(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequire
     try:
         index = decode_index(response.body, response.url, addresses=search.addresses)
     except SkillwireError as error:
-        search.doubts.append(error)
+        search.errors.append(error)
         return None
     entries = sorted(index.entries.values(), key=lambda entry: entry.access is Access.PUBLIC)
     open_one: AuthRequirements | None = None
@@ -140,7 +140,7 @@ def _read_index(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequire
             else:
                 continue
         except SkillwireError as error:
-            search.doubts.append(error)
+            search.errors.append(error)
             continue
         if wanted is not None and wanted.kind != "none":
             return wanted
@@ -150,14 +150,14 @@ def _read_index(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequire
 
 def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequirements | None]:
     """Return the requirements of a 401 or 403: from the metadata that it names, or the ``auth`` in its details."""
-    if parse_url(response.url).origin == search.origin:  # a key is tested at its own origin only
+    if parse_url(response.url).origin == search.origin:  # a key is tested only at the origin that required it
         search.refused_at = search.refused_at or response.url
     named = resource_metadata_url(response)
     if named is not None:
         try:
             url = str(resolve_url(parse_url(response.url), named))
         except SkillwireError as error:
-            search.doubts.append(error)
+            search.errors.append(error)
         else:
             if (wanted := (yield from _read_resource(url, search))) is not None:
                 return wanted
@@ -177,7 +177,7 @@ def _read_resource(url: str, search: _AuthSearch) -> Flow[AuthRequirements | Non
     try:
         resource = yield from fetch_resource(url)
     except SkillwireError as error:
-        search.doubts.append(error)
+        search.errors.append(error)
         return None
     if resource is None or not resource.issuers:
         return None

@@ -77,10 +77,10 @@ class Relay:
         Raises FetchError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``), DecodeError or ValidationError
         for anything but an MCP response.
         """
-        told = list(_messages(response)) if response.body else []
+        messages = list(_messages(response)) if response.body else []
         if "id" in message:  # an error for a request that the endpoint could not read
-            told = [{**one, "id": message["id"]} if one.get("id", 0) is None else one for one in told]
-        if not told and "id" in message:
+            messages = [{**one, "id": message["id"]} if one.get("id", 0) is None else one for one in messages]
+        if not messages and "id" in message:
             place, origin = SourceLocation(response.url), parse_url(response.url).origin
             if response.status == _UNAUTHORIZED:
                 fix = f"Run skillwire auth login {origin}, or give --token."
@@ -93,9 +93,9 @@ class Relay:
             raise FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)
         if message.get("method") == "initialize":
             self._session = response.headers.get(_SESSION, "")
-            for one in told:
+            for one in messages:
                 self._version = str(_mapping(one.get("result")).get("protocolVersion", ""))
-        return [_encode(one) for one in told]
+        return [_encode(one) for one in messages]
 
 
 def error_line(message: Message, error: SkillwireError) -> bytes | None:
@@ -111,8 +111,8 @@ def unread_line(error: SkillwireError) -> bytes:
 
 
 def _error_line(request_id: str | int | None, code: int, error: SkillwireError) -> bytes:
-    told = f"{error.code}: {error.message}" + (f". {error.fix}" if error.fix else "")
-    return _encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": told}})
+    text = f"{error.code}: {error.message}" + (f". {error.fix}" if error.fix else "")
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}})
 
 
 def read_message(line: bytes | None) -> Message | None:

@@ -55,7 +55,7 @@ _UNAVAILABLE: Final = 503
 _WAITS: Final = 20
 _LONGEST_WAIT: Final = 60.0
 _UPLOAD_SECONDS: Final = 300.0
-_FOLLOW_SECONDS: Final = 2  # until a change is served to everybody, which the answer to it waits for
+_FOLLOW_SECONDS: Final = 2  # until every server answers with a change, which its response waits for
 #: A larger archive is uploaded in pieces of this size.
 _PIECE_BYTES: Final = 4 * limits.MIB
 _UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
@@ -280,8 +280,8 @@ class RegistryFlows:
         message = server_message(response.body) or f"status {response.status} came"
         try:
             document: Any = load_json(response.body, max_bytes=limits.CALL_ANSWER_BYTES)
-            told = document["error"]
-            code, details = str(told["code"]), told.get("details")
+            error = document["error"]
+            code, details = str(error["code"]), error.get("details")
         except (SkillwireError, KeyError, TypeError, AttributeError):  # a proxy's page, or another server
             code, details = "", None
         if code not in CODES:

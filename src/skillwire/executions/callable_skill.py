@@ -218,10 +218,10 @@ def _is_large(value: object) -> bool:
 
 def _input_error(code: str, why: str, violations: Iterable[Violation]) -> ValidationError:
     errors = list(islice(violations, _MOST_ERRORS))
-    told = "; ".join(f"{violation.path} {violation.message}" for violation in errors[:_MOST_SHOWN])
+    described = "; ".join(f"{violation.path} {violation.message}" for violation in errors[:_MOST_SHOWN])
     more = f" (and {len(errors) - _MOST_SHOWN} more)" if len(errors) > _MOST_SHOWN else ""
     details = {"errors": [violation._asdict() for violation in errors]}
-    return ValidationError(code, f"{why}: {told}{more}", details=details)
+    return ValidationError(code, f"{why}: {described}{more}", details=details)
 
 
 _MS: Final = 1000
@@ -285,7 +285,7 @@ def _task(descriptor: SkillDescriptor) -> bytes:
 
 #: What it is called in the ledger; a published skill has no underscore in its name.
 RUN_CODE_NAME: Final = "run_code"
-#: The file as which it stands in the sandbox.
+#: Name of its file in the sandbox.
 RUN_CODE_FILE: Final = "main.py"
 _RUN_CODE_VERSION: Final = "0.0.0"
 _RUN_CODE_CONTEXT: Final = b"skillwire run_code 1\0"

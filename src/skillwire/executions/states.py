@@ -52,8 +52,8 @@ STATES: Final[dict[tuple[ExecutionStatus, Transition], ExecutionStatus]] = {
 _UNCOUNTED: Final[frozenset[Transition]] = frozenset({"release", "lose"})
 
 
-#: Events whose line in the timeline says why.
-NOTED: Final[frozenset[Transition]] = frozenset({"fail", "retry", "abandon", "lose"})
+#: Events whose entry in the timeline has the failure's message.
+EXPLAINED: Final[frozenset[Transition]] = frozenset({"fail", "retry", "abandon", "lose"})
 
 
 class State(NamedTuple):
@@ -110,9 +110,9 @@ def after_failure(state: State, failure: Failure, now: float, chance: float) -> 
 
 def next_attempt(state: State, failure: Failure, now: float, chance: float) -> float:
     """Return when the next attempt may begin: backoff with full jitter by ``chance`` (0 to 1), or ``retry_after``."""
-    told = failure.details.get("retry_after")
-    if isinstance(told, int | float) and told >= 0:
-        return now + float(min(told, _LONGEST_PAUSE))
+    pause = failure.details.get("retry_after")
+    if isinstance(pause, int | float) and pause >= 0:
+        return now + float(min(pause, _LONGEST_PAUSE))
     longest = state.backoff * 2.0**_DOUBLINGS
     return now + backoff(max(state.attempt - 1, 0), chance, base=state.backoff, cap=longest)
 

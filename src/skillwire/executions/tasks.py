@@ -257,10 +257,10 @@ def text_of(value: object) -> str:
 def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
     """Return the error for an output that cannot be handed in."""
     more = [f"and {len(flaws) - _DESCRIBED} more"] if len(flaws) > _DESCRIBED else []
-    told = "; ".join([*(f"{flaw.path} {flaw.message}" for flaw in flaws[:_DESCRIBED]), *more])
+    described = "; ".join([*(f"{flaw.path} {flaw.message}" for flaw in flaws[:_DESCRIBED]), *more])
     return ValidationError(
         "VALIDATION_ERROR",
-        f"the output is not what was asked for: {told}",
+        f"the output is not what was asked for: {described}",
         fix="Give each field a value of its kind; skillwire inbox show ID lists them.",
         details={"errors": [flaw._asdict() for flaw in flaws]},
     )
@@ -386,13 +386,13 @@ class Task(NamedTuple):
 
 def read_task(execution: Execution) -> Task:
     """Return what is asked in a task."""
-    told = json.loads(execution.task or b"{}")
-    output, about_inputs = told.get("output"), told.get("inputs")
+    task = json.loads(execution.task or b"{}")
+    output, about_inputs = task.get("output"), task.get("inputs")
     return Task(
-        told.get("title") or execution.skill,
-        told.get("description") or "",
+        task.get("title") or execution.skill,
+        task.get("description") or "",
         output if isinstance(output, dict) else None,
-        told.get("output_description") or "",
+        task.get("output_description") or "",
         about_inputs if isinstance(about_inputs, dict) else {},
     )
 

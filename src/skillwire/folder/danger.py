@@ -40,7 +40,7 @@ _UNSEEN: Final = ("knowledge", "knowing", "noticing")
 _KEYS: Final = ("id_rsa", "id_ed25519", "id_ecdsa")
 _HOME: Final = r"(?:~|\$\{?HOME\}?|/root|/home/[^/\s]{1,64}|%USERPROFILE%)"
 
-#: The rule, a message, groups of literals of which one each occurs in whatever fits, and the pattern.
+#: Rule, message, groups of literals, and pattern; each match contains at least one literal of every group.
 _PATTERNS: Final = (
     (
         "PIPE_TO_SHELL",

@@ -22,7 +22,7 @@ from skillwire.model.skill import SKILL_MD, FileContent, Finding, is_skill_name
 _FIELD: Final = re.compile(
     r"(\s*[\w-]+:[ ]+)(\"[^\"\\]*\"|'[^']*'|[^\s\"'#|>&*!\[{](?:[^#]*[^\s#])?)(\s*(?:\s#.*)?)", re.DOTALL
 )
-#: A key with a text without quotes, which YAML may refuse; a comment that may follow it is not told apart.
+#: A key with a text without quotes, which YAML may refuse; a comment after it counts as text.
 _TEXT: Final = re.compile(r"(\s*[\w-]+:[ ]+)([^\s\"'#|>&*!\[{](?:(?!\s#\s).)*[^\s])(\s*)", re.DOTALL)
 _SHORT_VERSION: Final = re.compile(r"([\"']?)((?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))?)\1", re.ASCII)
 _COMMA: Final = re.compile(r"\s*,\s*(?![^()]*\))")

@@ -92,7 +92,7 @@ _PATTERNS: Final = {
     "url": r"://(?:[^\s/@\"'<>`]{1,256}@)?([^\s/?#\"'<>()\[\]{}|\\`,;:!*]{1,253}|\[[0-9a-fA-F:.]{2,45}\])",
     "mail": rf"@(?<=\w@)({_DOMAIN})\b",
     "address": r"[0-9](?<![\w.].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![\w.])",
-    # What a program of the network is told, and the hosts in it: what ends like a file needs a slash.
+    # Arguments of a network program, and hosts in them; a host that ends like a file name needs a slash.
     "network": rf"\b(?:{'|'.join(_CLIENTS)})[ \t]+([^\n|;&`]{{1,300}})",
     "bare": (
         rf"(?<![\w./@-])({_DOMAIN})(?:(?=[/:])"

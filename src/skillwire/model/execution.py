@@ -49,7 +49,7 @@ class Priority(StrEnum):
     HIGH = "high"
 
 
-#: Why an execution did not complete; ``details.reason`` on the wire. Ours: the text has no field for it.
+#: Why an execution did not complete; ``details.reason`` on the wire. An extension: the text has no such field.
 Reason = Literal[
     "cancelled",  # its caller, or an operator, took it back
     "worker_lost",  # its worker died, and it may not run twice

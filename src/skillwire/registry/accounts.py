@@ -69,8 +69,8 @@ class Actor(NamedTuple):
 
     def change(self, at: float, action: str, target: str, **details: Any) -> Change:
         """Return a change by the actor, as the audit log has it."""
-        told = {key: value for key, value in details.items() if value != ""}
-        return Change(at, self.account, action, target, told, self.address, self.request_id)
+        present = {key: value for key, value in details.items() if value != ""}
+        return Change(at, self.account, action, target, present, self.address, self.request_id)
 
 
 def is_limited(scopes: Collection[str]) -> bool:

@@ -210,10 +210,10 @@ def read_words(text: str) -> Words:
 
 def telling_words(words: Words) -> Words:
     """Return ``words`` without stop words, unless there are no others. Raises UsageError (``QUERY``) for too many."""
-    told = tuple(word for word in words.words if word not in _STOP_WORDS) or words.words
-    if len(told) > limits.SEARCH_WORDS:
+    searched = tuple(word for word in words.words if word not in _STOP_WORDS) or words.words
+    if len(searched) > limits.SEARCH_WORDS:
         raise UsageError("QUERY", f"the text has more than {limits.SEARCH_WORDS} words")
-    return Words(told, is_open=words.is_open and told[-1:] == words.words[-1:])
+    return Words(searched, is_open=words.is_open and searched[-1:] == words.words[-1:])
 
 
 def make_cursor(name: str, mark: bytes) -> str:

@@ -379,7 +379,7 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
     comparisons: list[UpdateComparison] = []
-    replaced: list[SkillRef] = []  # installed versions of which an index has no states
+    replaced: list[SkillRef] = []  # installed versions whose states the index lacks
     for locked in skills:
         if locked.git is not None:
             comparisons.append((yield from _compare_git(locked, context)))

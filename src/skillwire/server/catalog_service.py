@@ -436,8 +436,8 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
-        logged, news = (everything, whole) if self._logs_all else (usable, changes)
-        log_changes(self._log, self._public_number, len(logged), news)
+        logged, logged_changes = (everything, whole) if self._logs_all else (usable, changes)
+        log_changes(self._log, self._public_number, len(logged), logged_changes)
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             names = (*whole.added, *whole.changed)
             self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])

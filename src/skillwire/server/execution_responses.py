@@ -45,7 +45,7 @@ class Row(NamedTuple):
     reason: str = ""
 
 
-#: Our code → row. An error that is not here has the first status of the protocol's row for it.
+#: Code → row. An error without a row here has the first status of the protocol's row.
 ROWS: Final[dict[str, Row]] = {
     "LIMIT_SIZE": Row(413, "VALIDATION_ERROR"),
     "MEDIA_TYPE": Row(415, "VALIDATION_ERROR"),

@@ -160,7 +160,7 @@ def is_this_machine(address: str) -> bool:
 
 
 _ALL_ANONYMOUS: Final = "anonymous"
-#: Bits of the network of which the addresses share a bound for anonymous callers, by IP version.
+#: Prefix length of the networks whose addresses share a bound for anonymous callers, by IP version.
 _NEIGHBOURHOOD_BITS: Final = {4: 24, 6: 48}
 
 

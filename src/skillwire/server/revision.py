@@ -258,7 +258,7 @@ class SharedWork(Generic[K, V]):
         task = self._tasks.get(key)
         if task is None or has_failed(task):
             task = self._tasks[key] = asyncio.create_task(make())
-            task.add_done_callback(has_failed)  # a failure that nobody waits for is no error of the loop
+            task.add_done_callback(has_failed)  # retrieves the error, which the loop would log if no caller waits
             if len(self._tasks) > self._most:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)

@@ -89,8 +89,8 @@ class ResponseRecorder:
                 is_stored = (b"cache-control", b"no-store") not in fields
                 kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
                 fields = [*kept, *(_PRIVATE if is_stored else _UNSTORED)]
-            told = {name for name, _ in fields}  # a refusal for another limit has fields of its own
-            fields = [*fields, *(one for one in encode_fields(self.caller.fields) if one[0] not in told)]
+            named = {name for name, _ in fields}  # a refusal for another limit has fields of its own
+            fields = [*fields, *(one for one in encode_fields(self.caller.fields) if one[0] not in named)]
             message["headers"] = self._filter_fields(fields) if self._filter_fields else fields
         else:
             self.sent += len(message.get("body", b""))

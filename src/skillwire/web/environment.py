@@ -229,7 +229,7 @@ def duration_text(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < _FEW_SECONDS:
         return f"{seconds:.1f} s"
-    parts: list[str] = []  # of which the two largest units are shown
+    parts: list[str] = []  # the two largest units are shown
     left = round(seconds)
     for unit, size in (*_UNITS, ("s", 1)):
         number, left = divmod(left, size)

@@ -282,10 +282,10 @@ def read_inputs(
     try:
         rules.check(inputs)
     except ValidationError as error:
-        told = {str(one["path"]) for one in errors}
+        reported = {str(one["path"]) for one in errors}
         for one in error.details["errors"]:  # type: ignore[attr-defined]  # see callable_skill
             path = f"/{WHOLE}{str(one['path']).removeprefix(_INPUTS_PATH)}"
-            errors += [] if path in told else [{**one, "path": path}]
+            errors += [] if path in reported else [{**one, "path": path}]
     return inputs, errors
 
 

@@ -93,7 +93,7 @@ class Card(NamedTuple):
     width: float
     skill: LanSkill
     name: str
-    says: str
+    summary: str
     short: str
     look: str
     sign: str
@@ -109,7 +109,7 @@ class Hub(NamedTuple):
     agent_id: str
     name: str
     address: str
-    says: str
+    summary: str
     look: str
     skills: int
     text: tuple[float, float]
@@ -127,7 +127,7 @@ class Stop(NamedTuple):
     height: float
     name: str
     full: str
-    says: str
+    summary: str
     colour: int
 
 
@@ -137,7 +137,7 @@ class Link(NamedTuple):
     path: str
     colour: int
     role: str
-    says: str
+    summary: str
 
 
 class Drawing(NamedTuple):
@@ -193,7 +193,7 @@ def choose(skills: Sequence[LanSkill], scenes: Sequence[LanScene], own: str = ""
 
 
 def status_text(skill: LanSkill) -> str:
-    """Return what a map says below a skill: its health, and what is to be known about it."""
+    """Return the text of a map below a skill: its health, and what is to be known about it."""
     words = [STATUSES.get(skill.status, skill.status.capitalize())]
     words += [] if skill.is_verified else [skill.trust_label]
     words += ["stale"] if skill.is_stale else []
@@ -238,9 +238,9 @@ class _Form:
 
     def card(self, skill: LanSkill, x: float, y: float, width: float, *, is_left: bool = True) -> Card:
         name = _short(skill.skill_id, int((width - 38) / _LETTER))
-        says = status_text(skill)
-        short = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
-        return Card(x, y, width, skill, name, says, short, look_of(skill), skill.status, is_left)
+        summary = status_text(skill)
+        short = _short(summary, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
+        return Card(x, y, width, skill, name, summary, short, look_of(skill), skill.status, is_left)
 
     def words(self, skills: Sequence[LanSkill], room: int) -> tuple[str, str, str, str, str]:
         """Return an agent's ID, and its name of ``room`` letters, address, health and look."""
@@ -284,9 +284,11 @@ class _Form:
         for number, scene in enumerate(self.chosen.scenes):
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             others = f" + {len(scene.members) - 1}" if len(scene.members) > 1 else ""
-            says = _short(f"by {first.skill_id}{others}" if first else "no provider", letters[1]) if letters[1] else ""
+            summary = (
+                _short(f"by {first.skill_id}{others}" if first else "no provider", letters[1]) if letters[1] else ""
+            )
             name, top = _short(scene.name, letters[0]), middles[scene.name] - height / 2
-            stops[scene.name] = Stop(x, top, size[1], height, name, scene.name, says, number % _COLOURS)
+            stops[scene.name] = Stop(x, top, size[1], height, name, scene.name, summary, number % _COLOURS)
         lowest = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
         links = tuple(self.links(ties, stops))
         return Drawing(form, size[0], lowest, tuple(self.hubs), tuple(self.cards), tuple(stops.values()), links)

@@ -252,7 +252,7 @@ PARTS: Final[Mapping[Part, str]] = {
 _AGENTS: Final = {"claude-code": "Claude Code", "codex": "Codex", "cursor": "Cursor", "github-copilot": "VS Code"}
 #: Keys of a SKILL.md's metadata that hold an address on the web.
 _LINKS: Final = {"repository": "Source", "source": "Source", "homepage": "Home page", "documentation": "Documentation"}
-#: Stands in commands for the address of a static site that does not know it; the script of its pages replaces it.
+#: Placeholder in commands for the unknown address of a static site; the script of its pages replaces it.
 UNKNOWN_SITE: Final = "https://this-site.example"
 #: More findings of one kind than this are folded, but for some examples.
 _ALIKE: Final = 10

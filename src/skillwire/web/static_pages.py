@@ -53,15 +53,15 @@ _NOT_CALLED: Final = Markup(
 
 
 def with_pages(
-    options: SiteOptions, brand: Branding = PLAIN, tell: Callable[[list[str]], object] = lambda _: None
+    options: SiteOptions, brand: Branding = PLAIN, on_missing: Callable[[list[str]], object] = lambda _: None
 ) -> SiteOptions:
     """Return the options of a build that writes pages too, with the operator's ``brand``.
 
-    ``tell`` is called with the featured names that the site does not have.
+    ``on_missing`` is called with the featured names that the site does not have.
     """
 
     def listings(catalog: Catalog) -> Mapping[str, bytes]:
-        tell(brand.missing_from(catalog.skills))
+        on_missing(brand.missing_from(catalog.skills))
         return {**options.listings(catalog), **list_pages(catalog, options.base_url, brand)}
 
     shown = brand.title, brand.contact, brand.logo.name if brand.logo else ""

@@ -105,7 +105,7 @@ def test_resource_to_request_is_in_the_metadata_alone():
     assert (wanted.resource, wanted.token_url, wanted.issuer) == (f"{ORIGIN}/", "https://auth.example/t", None)
     wanted, _ = find({**site(restricted_a=OAUTH), RESOURCE: {**document, "resource": "https://evil.example"}})
     assert (wanted.kind, wanted.resource) == ("oauth2", None)
-    assert [doubt.code for doubt in wanted.doubts] == ["LOGIN_STATE"]
+    assert [doubt.code for doubt in wanted.errors] == ["LOGIN_STATE"]
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_what_cannot_be_read_is_told_and_stops_nothing():
     documents = site(restricted_a={"type": "nonsense"}, restricted_b=KEY)
     wanted, _ = find(documents)
     assert wanted.kind == "api_key"
-    assert [doubt.code for doubt in wanted.doubts] == ["VALIDATION_ERROR"]
+    assert [doubt.code for doubt in wanted.errors] == ["VALIDATION_ERROR"]
     wanted, _ = find({INDEX: [1], RESOURCE: {"resource": "https://evil.example"}})
-    assert (wanted.kind, [doubt.code for doubt in wanted.doubts][-1]) == ("unknown", "LOGIN_STATE")
+    assert (wanted.kind, [doubt.code for doubt in wanted.errors][-1]) == ("unknown", "LOGIN_STATE")
 
 
 def test_a_url_inside_the_network_is_not_believed():
     inside = {**OAUTH, "oauth2": {**OAUTH["oauth2"], "token_url": "https://10.0.0.1/token"}}  # type: ignore[dict-item]  # a sample
     wanted, _ = find(site(restricted_a=inside))
     assert wanted.kind == "unknown"
-    assert [doubt.code for doubt in wanted.doubts] == ["DESCRIPTOR"]
+    assert [doubt.code for doubt in wanted.errors] == ["DESCRIPTOR"]
 
 
 def test_few_descriptors_are_read():

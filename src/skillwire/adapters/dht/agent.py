@@ -82,7 +82,7 @@ _IPV6_ADDR_PREFERENCES: Final = 72
 _PREFER_PUBLIC: Final = 2
 _IP_PKTINFO: Final = 8
 _PACKET_INFORMATION: Final = struct.Struct("=i4s4s")  # interface, the address of ours, that of the packet
-#: Peers of which is remembered at which address of ours they asked.
+#: Maximum number of peers whose last contacted local address is remembered.
 _ASKERS: Final = 4_096
 _LOG: Final = logging.getLogger("skillwire.lan")
 

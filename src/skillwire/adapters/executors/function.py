@@ -117,7 +117,7 @@ async def in_thread(call: Callable[[], Any], done: Callable[[], None]) -> Any:
             error = raised
         try:
             loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:  # the loop has ended; nobody waits
+        except RuntimeError:  # the loop has ended, so no caller waits
             return
 
     context = contextvars.copy_context()

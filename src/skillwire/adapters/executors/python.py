@@ -138,7 +138,7 @@ class UnpackedSkills:
             for file in skill.files:
                 self._write(making, file)
             for folder in (making, *filter(Path.is_dir, making.rglob("*"))):
-                folder.chmod(0o755)  # whatever the umask: a server that is root runs the skill as somebody else
+                folder.chmod(0o755)  # whatever the umask: a server of root runs skills as another user
                 sync_folder(folder)
             try:
                 making.rename(path)
@@ -185,9 +185,9 @@ class UnpackedSkills:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             going = self._folder / f"{_GOING}{os.urandom(8).hex()}"
-            path.rename(going)  # whoever locks it now sees that it is not at its place any more
+            path.rename(going)  # a process that locks it now sees that it was moved
             shutil.rmtree(going, ignore_errors=True)
-        except OSError:  # somebody uses it, or removes it as well
+        except OSError:  # another process uses or removes it
             return
         finally:
             os.close(descriptor)

@@ -26,7 +26,7 @@ from skillwire.errors import SkillwireError, SourceLocation, StorageError
 from skillwire.folder.fields import check_secret
 from skillwire.trust.guarded_toml import load_toml
 
-_OWN_SECRETS: Final = "SKILLWIRE_"  # our own settings and tokens are nobody else's secrets
+_OWN_SECRETS: Final = "SKILLWIRE_"  # skills never get the settings and tokens of skillwire itself
 _FOR_OTHERS: Final = 0o077
 _HIDDEN: Final = "[secret]"
 

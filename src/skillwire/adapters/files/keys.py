@@ -206,7 +206,7 @@ class LanKeys:
         """Return the SHA-256 of an agent's key that the user trusts, as of the last seconds; None without one."""
         if (now := time.monotonic()) >= self._next_look:
             self._next_look = now + INSTALLED_SECONDS
-            with suppress(SkillwireError):  # what it held before counts until it is mended
+            with suppress(SkillwireError):  # until it is repaired, its last content counts
                 self._trusted = self.trusted()
         return self._trusted.get(agent)
 

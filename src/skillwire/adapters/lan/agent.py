@@ -201,7 +201,7 @@ class EventRouter:
         self,
         view: View,
         state: StateWriter | None,
-        suspects: SuspectProbes,
+        probes: SuspectProbes,
         queries: Queries,
         *,
         on_trouble: Callable[[TrustError], object],
@@ -210,7 +210,7 @@ class EventRouter:
         self._mismatches: tuple[tuple[PeerMismatch, TrustError], ...] = ()
         self._view = view
         self._state = state
-        self._suspects = suspects
+        self._probes = probes
         self._queries = queries
         self._on_trouble = on_trouble
         self._on_recovery = on_recovery
@@ -232,7 +232,7 @@ class EventRouter:
                 fix = REVOKED_FIX.format(agent=event.agent_id) if event.agent_id and is_revoked else None
                 self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}", fix=fix))
             elif isinstance(event, ProbeRequested):
-                self._suspects.probe(link, event.listed)
+                self._probes.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):
                 trouble = TrustError("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
                 if trouble.message not in [one.message for _, one in self._mismatches]:
@@ -273,7 +273,7 @@ class EventRouter:
         if self._state is not None:
             self._state.changed(link.name, change)
         if change.kind is ChangeKind.SUSPECTED:
-            self._suspects.probe(link, change.listed)
+            self._probes.probe(link, change.listed)
 
     def _report_rest(self) -> None:
         self._rest_timer = None
@@ -354,8 +354,8 @@ class LanAgent:
         self._queries = Queries(settings, self._view, clock)
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
-        self._suspects = SuspectProbes()
-        parts = self._view, self._state, self._suspects, self._queries
+        self._probes = SuspectProbes()
+        parts = self._view, self._state, self._probes, self._queries
         self._router = EventRouter(*parts, on_trouble=on_trouble, on_recovery=on_recovery)
         self._links: Links | None = None
         self._mdns: Hints | None = None
@@ -406,7 +406,7 @@ class LanAgent:
         links.look()
         if not links.open_links():
             wanted = self.settings.interfaces
-            why = ", ".join(sorted(links.troubles)) or why_none(self._network.addresses(), wanted)
+            why = ", ".join(sorted(links.failures)) or why_none(self._network.addresses(), wanted)
             fix = "Connect the machine, or name an interface that is up: --interface, or [discovery.udp] interfaces."
             place = SourceLocation(", ".join(wanted)) if wanted else None
             raise FetchError("LAN_UNAVAILABLE", why, place=place, fix=fix)
@@ -442,7 +442,7 @@ class LanAgent:
         self._links = None
         self._queries.end()
         self._router.end()
-        await self._suspects.stop()
+        await self._probes.stop()
         self._put(None)
         if self._name is not None:
             self._name.let_go()

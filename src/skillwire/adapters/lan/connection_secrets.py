@@ -228,7 +228,7 @@ class SecretsServer:
         """End, with the connections that there are."""
         if self._accepting is not None:
             self._accepting.cancel()
-        for _ in range(2):  # asyncio leaves open what is cancelled before it has begun with TLS: accepted, then told of
+        for _ in range(2):  # asyncio leaves a connection open that is cancelled before TLS begins
             await asyncio.sleep(0)
         tasks = list(self._tasks)
         for task in tasks:

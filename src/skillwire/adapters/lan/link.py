@@ -323,7 +323,7 @@ class Links:
         self._timer: asyncio.TimerHandle | None = None
         self._has_looked = False  # links at the start are not logged
         #: Why links could not be opened.
-        self.troubles: set[str] = set()
+        self.failures: set[str] = set()
         #: Called when a link came or went.
         self.on_change: Callable[[], object] = lambda: None
 
@@ -418,4 +418,4 @@ class Links:
     def _trouble(self, what: str, error: OSError, where: str = "") -> None:
         reason = errno.errorcode.get(error.errno or 0, "error")
         self._counters[f"{what}: {reason}"] += 1
-        self.troubles.add(f"{what} {where}: {reason}" if where else f"{what}: {reason}")
+        self.failures.add(f"{what} {where}: {reason}" if where else f"{what}: {reason}")

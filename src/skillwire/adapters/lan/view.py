@@ -166,5 +166,5 @@ def _change_kind(before: LanSkill | None, after: LanSkill, change: Change) -> st
     if before._replace(heard=after.heard, is_stale=after.is_stale) != after:
         return "updated"
     is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
-    is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable
-    return "suspected" if is_news else ""
+    is_new = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable
+    return "suspected" if is_new else ""

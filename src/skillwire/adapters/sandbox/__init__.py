@@ -99,7 +99,7 @@ class Sandbox:
                 cancelled = error
         process.close()
         if cancelled is not None:
-            ended.exception()  # nobody needs it
+            ended.exception()  # marks the error as retrieved
             raise cancelled
         return ended.result()
 

@@ -6,7 +6,7 @@ goes to a descriptor of its own: a ``+`` when the skill's code is about to begin
 files, a line feed and their bytes. A skill could forge only its own report. The skill runs in a child of the runner,
 under the same limits and filter. When the child ends, the runner ends, and the kernel kills what is left.
 """
-# ruff: noqa: PLC0415  # what a skill does not need is not imported: each start pays for it
+# ruff: noqa: PLC0415  # imports that a skill does not need would slow each start
 
 import _thread
 import marshal

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.adapters.sql import Connection
 from skillwire.errors import UsageError
-from skillwire.executions.states import NOTED, State, Transition
+from skillwire.executions.states import EXPLAINED, State, Transition
 from skillwire.model.execution import (
     FINAL,
     Attachments,
@@ -194,7 +194,7 @@ def _values(after: State, step: Step, now: Moment) -> tuple[Any, ...]:
 
 
 def _event(step: Step, now: Moment) -> Event:
-    return Event(now.wall, step.what, step.by, step.failure.message if step.failure and step.what in NOTED else "")
+    return Event(now.wall, step.what, step.by, step.failure.message if step.failure and step.what in EXPLAINED else "")
 
 
 def claimed_by(execution: Execution, step: Step, now: Moment) -> Execution:
@@ -242,12 +242,12 @@ _ROWS_PER_LANE: Final = 64
 #: How many rows more than may be taken are read at once, since some may have no room beside the others.
 _SPARE: Final = 32
 
-#: What a row must be beyond what an index can tell.
+#: Conditions on a row that no index covers.
 _MAY_RUN: Final = (
     "deadline > ? AND executor IN (SELECT value FROM json_each(?))"
     " AND (executor <> 'function' OR ? OR digest IN (SELECT value FROM json_each(?)))"
 )
-# The inner queries read an index alone, as far as they are told; only what is left of that is looked up in its row.
+# The inner queries read an index alone; rows are read only for the entries that remain.
 _FRONT: Final = (
     "SELECT number, turn, execution_id, caller, skill FROM executions WHERE number IN"  # noqa: S608  # constants
     " (SELECT number FROM (SELECT number, not_before, caller, skill FROM executions INDEXED BY executions_waiting"
@@ -378,7 +378,7 @@ _ACCEPTED, _RUNNING = ExecutionStatus.ACCEPTED, ExecutionStatus.RUNNING
 _TASK: Final = "executor = 'human' AND completed IS NULL"
 _WAITING_TASKS: Final = f"executions INDEXED BY executions_tasks WHERE {_TASK} AND worker IS NULL AND status = "
 _LANES_WITH_STATUS: Final = f"executions INDEXED BY executions_lanes WHERE {WAITING} AND status = "
-#: Where executions are that have not ended. What else is asked of them stands in these indexes, too.
+#: Indexes of unfinished executions, by status; they cover the other columns that queries filter by.
 _OPEN: Final = {
     _ACCEPTED: (f"{_LANES_WITH_STATUS}'accepted'", f"{_WAITING_TASKS}'accepted'"),
     _RUNNING: (

@@ -52,7 +52,7 @@ _PERL: Final = re.compile(r"^[^\S\n]*use\s+(LWP\S*|HTTP::Tiny|IO::Socket\S*|Net:
 _POWERSHELL: Final = re.compile(
     r"\b(Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Net\.WebClient|Net\.Http\.HttpClient)\b", re.IGNORECASE
 )
-#: Literals of which one occurs in whatever fits a pattern: most scripts have none, and looking is ten times as fast.
+#: Each match of a pattern contains one of its literals; most scripts have none, and this test is ten times as fast.
 _NETWORK_WORDS: Final = {
     _PYTHON: (*_MODULES, *_LONG_PROGRAMS, '"nc', "'nc", "/nc"),
     _SHELL: (*_LONG_PROGRAMS, "nc ", "nc\t", "ncat"),
@@ -65,13 +65,13 @@ _INTERPRETERS: Final = (
     ("python", _PYTHON), ("node", _JAVASCRIPT), ("deno", _JAVASCRIPT), ("bun", _JAVASCRIPT), ("ruby", _RUBY),
     ("perl", _PERL), ("pwsh", _POWERSHELL), ("sh", _SHELL),
 )  # fmt: skip
-_SAYS_NETWORK: Final = re.compile(r"\b(?:network|internet|online|https?|web|api|download(?:s|ing)?)\b", re.IGNORECASE)
+_NETWORK_NEED: Final = re.compile(r"\b(?:network|internet|online|https?|web|api|download(?:s|ing)?)\b", re.IGNORECASE)
 
 
 def lint_scripts(content: FolderContent, findings: Findings) -> None:
     """Judge the scripts of a folder, and the commands in its documents."""
     compatibility = content.skill_md.compatibility if content.skill_md else None
-    declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
+    declared = bool(content.manifest.network or _NETWORK_NEED.search(compatibility or ""))
     masked = {file.path: file.text.encode() for file in content.texts}
     for path, data, _ in content.files:
         for code, message, place, _ in search_file(path, content.place(path).source, masked.get(path, bytes(data))):

@@ -111,8 +111,8 @@ def _names_object(entry: IndexEntry | VersionEntry) -> dict[str, Any]:
 
 
 def _state(one: IndexEntry | VersionEntry | VersionList) -> dict[str, str]:
-    told = {"status": one.status, "reason": one.reason, "successor": one.successor}
-    return {key: text for key, text in told.items() if text}
+    fields = {"status": one.status, "reason": one.reason, "successor": one.successor}
+    return {key: text for key, text in fields.items() if text}
 
 
 def _entry_object(entry: IndexEntry) -> dict[str, Any]:

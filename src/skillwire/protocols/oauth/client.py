@@ -275,7 +275,7 @@ def read_answer(target: str, question: AuthorizationRequest) -> str:
 
 def _check_issuer(named: str | None, server: ServerMetadata) -> None:
     if named is None:
-        if server.says_issuer:
+        if server.sends_issuer:
             raise TrustError("LOGIN_STATE", "the answer names no issuer", place=_PLACE)
         return
     if server.issuer is not None:

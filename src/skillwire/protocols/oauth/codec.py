@@ -105,7 +105,7 @@ def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
         _text(answer, "authorization_endpoint"),
         _text(answer, "device_authorization_endpoint"),
         _text(answer, "revocation_endpoint"),
-        says_issuer=answer.get("authorization_response_iss_parameter_supported") is True,
+        sends_issuer=answer.get("authorization_response_iss_parameter_supported") is True,
         scopes=_texts(answer, "scopes_supported"),
         secret_methods=_texts(answer, "token_endpoint_auth_methods_supported"),
     )

@@ -18,7 +18,7 @@ class ClientIdentity:
 class ServerMetadata:
     """The metadata of an authorization server; ``issuer`` is None when only URLs are known. Spec: RFC 8414 §2.
 
-    With ``says_issuer`` it promises to name itself in each answer (RFC 9207). ``secret_methods`` are of client
+    With ``sends_issuer`` it promises to name itself in each answer (RFC 9207). ``secret_methods`` are of client
     authentication.
     """
 
@@ -27,7 +27,7 @@ class ServerMetadata:
     authorization_url: str | None = None
     device_url: str | None = None
     revocation_url: str | None = None
-    says_issuer: bool = False
+    sends_issuer: bool = False
     scopes: tuple[str, ...] = ()
     secret_methods: tuple[str, ...] = ()
 

@@ -249,7 +249,7 @@ class ChallengeResponder:
             )
             try:
                 self._proof_size = sized, len(encode(proof))
-            except ValidationError:  # with a nonce of this length no datagram has room for it
+            except ValidationError:  # with this nonce the response exceeds a datagram
                 return None
         if outbox.limit.allowance(source, now.steady) < self._proof_size[1]:
             self._challenges.hold(question, now)

@@ -181,8 +181,8 @@ class McpAgent:
         if message.agent_id:
             self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
         events: list[NodeEvent] = [*self.take_changes(now)]
-        is_news = not received.is_repeated and message.agent_id != self._outbox.agent_id
-        if status not in m.ACCEPTED and is_news and self._reports.allows(received.source.host, text, now.steady):
+        is_new = not received.is_repeated and message.agent_id != self._outbox.agent_id
+        if status not in m.ACCEPTED and is_new and self._reports.allows(received.source.host, text, now.steady):
             events.append(Refused(received.source, message.agent_id, message.skill_id, status, why))
         return events
 

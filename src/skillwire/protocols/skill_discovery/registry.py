@@ -111,8 +111,8 @@ class Tombstones:
             del self._kept[next(iter(self._kept))]
 
 
-#: Milliseconds in which skills register together: these are ordered by name.
-_TOGETHER: Final = 1000
+#: Skills that register within the same interval of this length are ordered by name.
+_BATCH_MS: Final = 1000
 
 
 class Registry:
@@ -398,7 +398,7 @@ class Registry:
         self._newest[key] = listed.registration.timestamp
         self._begin(listed.health.heard)
         is_new = self._knows_newcomers and key[0] not in self._earlier
-        came = listed.registration.timestamp // _TOGETHER if is_new else 0
+        came = listed.registration.timestamp // _BATCH_MS if is_new else 0
         self._index.since[key] = self._former.pop(key, came)
         self._quota.add(listed)
         self._put(listed)

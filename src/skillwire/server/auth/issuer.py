@@ -52,7 +52,7 @@ _KINDS: Final[dict[tuple[str, str | None], _Kind]] = {
 #: The algorithms that are accepted; ``none`` and those with a shared secret never are.
 ALGORITHMS: Final = frozenset(name for kind in _KINDS.values() for name in kind.algorithms)
 _RSA_BITS: Final = range(2048, 8192 + 1)
-_RSA_EXPONENT_BITS: Final = 33  # larger ones cost time and are used by nobody
+_RSA_EXPONENT_BITS: Final = 33  # larger ones cost time and are unused
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]{1,2048}", re.ASCII)
 
 
@@ -218,14 +218,14 @@ class IssuerKeys:
             if wait > 0:
                 return wait
             self._flight = asyncio.create_task(self._fetch())
-        await asyncio.shield(self._flight)  # who stops waiting stops nobody else
+        await asyncio.shield(self._flight)  # a cancelled caller cancels no other
         return None
 
     async def _fetch(self) -> None:
         self._tried = self._monotonic()
         try:
             keys = await ask_issuer(self._driver, self._issuer, fetch_keys(self._issuer, self._jwks_url))
-        except SkillwireError as error:  # told to those whom the kept keys cannot help, by _usable and find
+        except SkillwireError as error:  # raised by _usable and find when the kept keys do not suffice
             self._failure = error
         else:
             self._former, self._keys = self._keys, keys

@@ -118,7 +118,7 @@ class Introspection:
                     raise unavailable(message, self._rules.issuer)
                 flight = self._flights[name] = asyncio.create_task(self._ask(token))
                 flight.add_done_callback(lambda done: self._landed(name, done))
-            answer = await asyncio.shield(flight)  # who stops waiting stops nobody else
+            answer = await asyncio.shield(flight)  # a cancelled caller cancels no other
         if answer.claims is None:
             raise refused("the access token is not in force", "inactive") from answer.refusal
         expires = answer.claims.expires
@@ -136,7 +136,7 @@ class Introspection:
     def _landed(self, name: bytes, flight: asyncio.Task[_Answer]) -> None:
         del self._flights[name]
         if flight.cancelled() or flight.exception() is not None:
-            return  # those who wait are told
+            return  # the waiting callers get the error
         self._answers.pop(name, None)
         self._answers[name] = flight.result()
         if len(self._answers) > limits.INTROSPECTIONS_KEPT:
@@ -227,7 +227,7 @@ class BearerTokens:
             claims = await self._introspection.verify(token, asks=asks)
         else:
             raise refused("this server accepts access tokens that are JWTs only", "malformed")
-        # A client may choose an ID that is somebody's subject. An issuer's URL has no query.
+        # A client may choose an ID equal to a user's subject. An issuer's URL has no query.
         who = f"?client_id={claims.client_id}" if claims.subject is None else f"#{claims.subject}"
         return Principal(f"{self._rules.issuer}{who}", self._grants.of(claims), claims.scopes)
 

@@ -364,9 +364,9 @@ class InvocationRoute:
         with changes.follow(execution.execution_id) as following:
             while True:
                 now = replace(await self._service.ledger.find(execution.execution_id) or execution, inputs=b"")
-                is_news = bool(tags) and not matching_tag(tags, (tag_of(encode_execution(now)),))
+                has_changed = bool(tags) and not matching_tag(tags, (tag_of(encode_execution(now)),))
                 left = until - loop.time()
-                if now.status.is_final or is_news or left <= 0 or changes.is_closed:
+                if now.status.is_final or has_changed or left <= 0 or changes.is_closed:
                     return now
                 await following.wait(left)
 

@@ -289,8 +289,8 @@ def _check_type(context: RequestContext) -> None:
     """Refuse a body that is not JSON (415); a browser sends other types without a preflight."""
     given = context.fields(b"content-type").get(b"content-type", "")
     if not _JSON.fullmatch(given):
-        told = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"
-        raise ProblemError(Problem(415, "MEDIA_TYPE", f"{told}, and only application/json is read"))
+        found = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"
+        raise ProblemError(Problem(415, "MEDIA_TYPE", f"{found}, and only application/json is read"))
     charset = _CHARSET.search(given)
     if charset is not None and charset[1].lower() not in {"utf-8", "utf8", "us-ascii"}:
         raise ProblemError(Problem(415, "MEDIA_TYPE", f"the charset is {charset[1][:60]}, and only UTF-8 is read"))

@@ -130,9 +130,9 @@ def contacts_within(size: int, record: int, *, is_ipv6: bool) -> int:
     return max(0, size - _HEAD - record) // _CONTACT_BYTES[is_ipv6]
 
 
-def hello_text(nonce: bytes, node_id: bytes, asker_id: bytes) -> bytes:
+def hello_text(nonce: bytes, node_id: bytes, client_id: bytes) -> bytes:
     """Return what a WELCOME signs: the nonce and both ids."""
-    return _HELLO + nonce + node_id + asker_id
+    return _HELLO + nonce + node_id + client_id
 
 
 @lru_cache(maxsize=4096)

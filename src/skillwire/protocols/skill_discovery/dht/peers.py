@@ -198,7 +198,7 @@ _CHECK: Final = 10.0
 _FIRST_CHECK: Final = 0.4
 #: Seconds in which the first node may answer, on the slowest of networks.
 _PATIENCE: Final = 2.0
-#: Seconds in which a node that did not prove its key is not asked for it again without need.
+#: Seconds before a node that did not prove its key is challenged again without need.
 _DECLINED: Final = 10.0
 
 
@@ -238,7 +238,7 @@ class Peers:
         self.requests = Requests(self.id, CLIENT if is_client else 0, random, self._settled)
         self.tables = Table(self.id, settings.k), Table(self.id, settings.k)
         self.bootstraps: dict[Peer, bool] = {}  # whether each answers
-        self._is_told = False  # which they are
+        self._knows_bootstraps = False
         self._patient_until = 0.0
         self._agent_id, self._identity, self._judge = agent_id, identity, judge
         self._random = random
@@ -262,7 +262,7 @@ class Peers:
 
     def may_come(self, now: Moment) -> bool:
         """Return whether no node is known, but the bootstrap nodes may still answer, or are not named yet."""
-        waits = not self._is_told or bool(self._hellos) or now.steady < self._patient_until
+        waits = not self._knows_bootstraps or bool(self._hellos) or now.steady < self._patient_until
         return waits and not any(map(len, self.tables))
 
     def admits(self, standing: Standing) -> bool:
@@ -288,12 +288,12 @@ class Peers:
     def bootstrap(self, peers: Iterable[Peer], now: Moment) -> None:
         """Take the addresses of the bootstrap nodes; say HELLO to the new ones."""
         self.bootstraps = {peer: self.bootstraps.get(peer, False) for peer in peers}
-        if not self._is_told:
+        if not self._knows_bootstraps:
             for peer in self._lost:  # from before a restart
                 self.hello(peer, now)
             if self._lost or self.bootstraps:
                 self._patient_until = now.steady + _PATIENCE
-        self._is_told = True
+        self._knows_bootstraps = True
         for peer, is_reached in self.bootstraps.items():
             if not is_reached:
                 self.hello(peer, now)

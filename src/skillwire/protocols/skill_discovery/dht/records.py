@@ -150,8 +150,8 @@ class SignedRecord(_Body, frozen=True):
 
         Its keys are not kept: those of 64 capabilities take 20 KiB.
         """
-        figures = (figure_key(self.skill_id, capability) for capability in self.capabilities)
-        return key in keys_to_write(self.skill_id, self.capabilities) or key in figures
+        statistics = (figure_key(self.skill_id, capability) for capability in self.capabilities)
+        return key in keys_to_write(self.skill_id, self.capabilities) or key in statistics
 
     def is_valid(self, wall: float) -> bool:
         """Return whether it still counts at ``wall``, seconds since the epoch."""

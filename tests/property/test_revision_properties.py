@@ -4,7 +4,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.catalogs import make_skill
 
@@ -58,7 +58,6 @@ def _told(folders):
     return [dict(one.items()) for one in (*folders.skills, *folders.listed)]
 
 
-@settings(max_examples=150)
 @given(st.lists(st.lists(_PACKAGES, max_size=3), max_size=8), st.booleans())
 def test_packages_that_changed_get_the_names_that_they_would_get_at_a_start(steps, is_restored):
     with tempfile.TemporaryDirectory() as folder:

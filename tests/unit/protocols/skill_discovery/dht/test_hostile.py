@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.dht import PORT, Dht, NamedKey, offer_of, signed
+from tests.support.examples import examples
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.dht import messages as m
@@ -342,7 +343,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.spec("SDP-dht-hostile")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.binary(max_size=1300),
     st.integers(0, 8),
@@ -359,7 +360,6 @@ CONTACTS = st.tuples(st.binary(min_size=32, max_size=32), st.binary(min_size=4, 
 
 
 @pytest.mark.spec("SDP-dht-hostile")
-@settings(max_examples=100)
 @given(st.lists(CONTACTS, max_size=12), st.integers(0, 65535), st.binary(max_size=300))
 def test_no_answer_of_a_proven_node_raises(contacts, total, record):
     dht = Dht()

@@ -20,6 +20,7 @@ LIMITS: Final = {
     "tests/corpus/test_folder_documents.py": 1.0,
     "tests/corpus/test_index_documents.py::test_rejected_with_a_fitting_code": 1.0,
     "tests/unit/executions/test_callable_skill.py::test_a_thousand_good_inputs_are_judged_alike": 0.05,
+    "tests/unit/executions/test_callable_skill.py::test_refusing_a_megabyte_is_quick": 0.3,
     "tests/unit/executions/test_callable_skill.py::test_the_first_flaw_of_a_large_output_is_found": 0.3,
     "tests/unit/folder/test_lint_cost.py::test_cost": 1.5,
     "tests/unit/folder/test_lint_site.py::test_many_faults_cost_little": 5.0,
@@ -30,6 +31,7 @@ LIMITS: Final = {
     "tests/unit/web/test_web_markdown.py::test_one_hostile_paragraph_costs_nothing": 1.0,
     # Peers that answer slowly, or not at all.
     "tests/corpus/test_http_documents.py::test_a_server_that_misbehaves": 5.0,
+    "tests/e2e/cluster/test_cluster.py::test_a_stopped_database_is_reported_in_time_and_the_public_index_stays": 20.0,
     "tests/e2e/test_upstreams.py::test_a_hostile_api_costs_little_and_is_told_apart": 10.0,
     "tests/integration/adapters/http/test_loopback.py::test_connections_that_are_opened_ahead_do_not_hold_it_up": 3.0,
     # Code that does not end, and servers that do.

@@ -1,7 +1,6 @@
 """Runs: what is executed by name, for whom, with which blobs; and what becomes of it."""
 
 import asyncio
-import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -61,18 +60,18 @@ async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executo
     executor.script = lambda _: Outcome(1)
     second = asyncio.create_task(site.code("# another\n" + CODE))
     await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
-    await asyncio.sleep(1.1)  # summaries name a wait of a second or more
     release.set()
-    await first
-    summary = (await second).summary
-    told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting (\d+\.\d+) s for its turn", summary)
-    assert told is not None
-    took, waited = map(float, told.groups())
-    assert waited >= 1
-    assert took < waited  # its wait is not counted as a part of the run
-    execution = (await site.desk.ledger.search(ExecutionQuery())).executions[0]
-    at_once = replace(execution, created=next(event.at for event in execution.timeline if event.what == "claim"))
-    assert "waiting" not in (await result_of(site.desk, at_once, "the code")).summary
+    run_ids = [(await run).run_id for run in (first, second)]
+    ended, waited = [await site.desk.ledger.find(run_id) for run_id in run_ids]
+    began = next(event.at for event in waited.timeline if event.what == "claim")
+    assert waited.created <= ended.completed <= began <= waited.completed  # its wait is no part of the run
+
+    async def told(wait):
+        moved = replace(waited, created=began - wait, completed=began + 0.25)
+        return (await result_of(site.desk, moved, "the code")).summary
+
+    assert await told(1.5) == "the code completed in 0.25 s after waiting 1.50 s for its turn"
+    assert await told(1.0) == await told(0.0) == "the code completed in 0.25 s"
 
 
 async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(site, executor):

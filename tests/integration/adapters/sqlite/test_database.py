@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from tests.support.eventually import PATIENCE, eventually_async
+from tests.support.eventually import PATIENCE, eventually, eventually_async
 
 from skillwire.adapters.sql import Migration
 from skillwire.adapters.sqlite import database
@@ -293,7 +293,7 @@ async def test_an_idle_thread_ends_unless_somebody_watches(writer):
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "_TURN_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr(database, "_TURN_SECONDS", 0.2)
     return tmp_path / "a.db"
 
 
@@ -304,29 +304,19 @@ def stopped(path):
         yield file
 
 
-def take_turns(path, number, seconds=10.0):
-    """Return how long ``number`` turns one after the other take."""
-    taken = []
-
-    def take():
-        for _ in range(number):
-            with write_turn(path):
-                taken.append(1)
-
-    thread = threading.Thread(target=take, daemon=True)
-    began = time.monotonic()
-    thread.start()
-    thread.join(seconds)
-    assert len(taken) == number
-    return time.monotonic() - began
+def waiting_threads():
+    """Return the threads that wait for a turn: one for each wait that began and has not ended."""
+    return {thread for thread in threading.enumerate() if thread.name == "skillwire-turn"}
 
 
 def test_one_that_is_stopped_costs_the_others_one_wait(path, stopped):
-    assert take_turns(path, 5) < 0.9
+    before = waiting_threads()
+    for _ in range(5):
+        with write_turn(path):
+            pass
+    assert len(waiting_threads() - before) == 1
     fcntl.flock(stopped, fcntl.LOCK_UN)
-    deadline = time.monotonic() + 5
-    while path in database._overdue and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: path not in database._overdue)
     with write_turn(path), path.with_name("a.db-turn").open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # turns are taken again
 

@@ -1,11 +1,6 @@
 """How skills are: what the server knows, and what their publisher's function says, the worse of the two."""
 
-import asyncio
-from types import SimpleNamespace
-
 import pytest
-from tests.support.attempts import skill_of
-from tests.support.eventually import eventually_async
 from tests.support.sandbox_driver import make_skill
 from tests.support.sandbox_world import sandbox_missing
 
@@ -14,38 +9,12 @@ from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
-from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, HealthCheck, Permissions
-from skillwire.server.lan.health import FAILED, GOOD, SILENT, UNREADABLE, Answer, HealthCheckLoop, HealthChecks
+from skillwire.server.lan.health import FAILED, GOOD, SILENT, UNREADABLE, HealthChecks
 
 
 async def _granted(_):
     return True
-
-
-def skill(name="adder", interval=30, content=b"one"):
-    check = HealthCheck("", "main.py", "health", interval, 5)
-    one = skill_of(Action("python", "main.py", health=check), name)
-    return one._replace(artifact=one.artifact._replace(digest=Digest.of(content)))
-
-
-async def test_a_place_rests_between_two_checks():
-    ended: list[float] = []
-    loop = asyncio.get_running_loop()
-
-    async def ask(*_):
-        ended.append(loop.time())
-        return Answer(GOOD)
-
-    async def close():
-        return
-
-    health = HealthCheckLoop(SimpleNamespace(ask=ask, close=close), rest=0.1)  # type: ignore[arg-type]  # as far as it is used
-    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
-    await eventually_async(lambda: len(ended) > limits.LAN_HEALTH_CHECKS)
-    assert ended[-1] - ended[0] >= 0.09
-    await health.close()
-    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
 pytestmark = pytest.mark.spec("SDP-heartbeat-callback")

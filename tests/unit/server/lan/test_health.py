@@ -12,6 +12,7 @@ from blockbuster import blockbuster_ctx
 from tests.support.attempts import skill_of
 from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
+from tests.support.virtual_time import virtual_loop
 
 from skillwire import limits
 from skillwire.adapters.executors.function import in_thread
@@ -377,6 +378,27 @@ async def test_at_the_end_nothing_runs(site):
     assert site.running == 2
     await site.health.close()
     assert (site.running, site.is_closed, site.changes) == (0, True, 0)
+
+
+@pytest.mark.virtual_time
+async def test_a_place_rests_between_two_checks():
+    asked: list[float] = []
+
+    async def ask(*_):
+        asked.append(virtual_loop().time())
+        return Answer(GOOD)
+
+    async def close():
+        return
+
+    checks: Any = SimpleNamespace(ask=ask, close=close)
+    health = HealthCheckLoop(checks, virtual_loop().time, rest=0.1)
+    health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
+    await asyncio.sleep(1)
+    began, *rest = asked
+    assert [at - began for at in rest] == pytest.approx([*[0.0] * (limits.LAN_HEALTH_CHECKS - 1), 0.1])
+    await health.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
 pytestmark = pytest.mark.spec("SDP-heartbeat-callback")

@@ -97,11 +97,10 @@ def test_an_execution_that_was_begun_here_is_ended_there(provider, home):
 def test_ctrl_c_stops_waiting_and_cancels_nothing(provider):
     with Surrounding(80, {}) as surrounding:
         with surrounding.start(["call", f"{provider.address}/slow", "city=Bern"]) as terminal:
-            before = terminal.settings()
             terminal.until("running at the provider")
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
-            assert terminal.settings() == before
+            assert terminal.settings() == terminal.initial_settings
             assert terminal.text().splitlines() == [
                 "interrupted; the execution continues at the provider",
                 "wait: skillwire executions result exec-slow-0001",

@@ -56,11 +56,10 @@ def test_on_a_terminal_it_is_live_until_q(site):
     run, address, operator, _, environment, place = site
     with Terminal([PROGRAM, "top", address, "--token", operator, "--no-lan", "--every", "1s"], cwd=place,
                   environment=environment, columns=100) as shown:  # fmt: skip
-        before = shown.settings()
         shown.until(lambda text: "executions  1 " in text and "q quits" in text)
         assert run("call", f"{address}/working-days", "start=2026-01-01", "days=6").returncode in {0, 8}
         shown.until(lambda text: text.count("working-days") == 2)
         shown.type("\x1b[B").until(lambda text: text.count("working-days") == 1)
         shown.type("q")
         assert shown.wait() == 0
-        assert shown.settings() == before
+        assert shown.settings() == shown.initial_settings

@@ -36,13 +36,12 @@ def test_add_from_a_slow_server(surrounding, variables):
     with RawServer(partial(publish, missing=20)) as server:
         call = ["add", f"127.0.0.1:{server.port}/notes", "--yes", "-a", "universal"]
         with surrounding.start(call, **variables) as terminal:
-            before = terminal.settings()
             # Where nothing can be drawn over, nothing is: then the request for the artifact is the moment.
             shown = "fetching" if not variables else ""
             terminal.until(lambda text: shown in text and any(b"/notes/SKILL.md" in head for head in server.requests))
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
-            assert terminal.settings() == before
+            assert terminal.settings() == terminal.initial_settings
             assert terminal.text() == ("interrupted" if not variables else "^Cinterrupted")
             assert (terminal.screen.cursor.x, terminal.screen.cursor.hidden) == (0, False)
     assert list(surrounding.project.iterdir()) == []
@@ -51,11 +50,10 @@ def test_add_from_a_slow_server(surrounding, variables):
 def test_serve(surrounding):
     write_skill(surrounding.project / "skills", "notes")
     with surrounding.start(["serve", "skills", "--port", "0", "--no-access-log"]) as terminal:
-        before = terminal.settings()
         terminal.until(lambda text: "serving" in text and "published" in text)
         terminal.type(CTRL_C)
         assert terminal.wait() == 0
-        assert terminal.settings() == before
+        assert terminal.settings() == terminal.initial_settings
         assert terminal.text().splitlines()[-1] == "stopped"
         assert "^C" not in terminal.text()
         assert (terminal.screen.cursor.x, terminal.screen.cursor.hidden) == (0, False)
@@ -65,12 +63,11 @@ def test_a_question(surrounding):
     with RawServer(publish) as server:
         call = ["add", f"127.0.0.1:{server.port}/notes", "-a", "universal"]
         with surrounding.start(call) as terminal:
-            before = terminal.settings()
             # A signal between the question and the wait for its answer is lost: Python looks at it before or after.
             terminal.until(lambda text: "[y/N]:" in text and terminal.raw.endswith(b" ") and terminal.is_waiting())
             terminal.type(CTRL_C)
             assert terminal.wait() == 130
-            assert terminal.settings() == before
+            assert terminal.settings() == terminal.initial_settings
             assert terminal.text().splitlines()[-1] == "interrupted"
             assert terminal.screen.cursor.x == 0
     assert list(surrounding.project.iterdir()) == []

@@ -80,6 +80,7 @@ class Terminal(Shown):
         self.exit_code: int | None = None
         self._handle, end = os.openpty()
         fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.initial_settings = self.settings()
         of_shell = functools.partial(subprocess.Popen, preexec_fn=_own_terminal)
         start: Any = ForkedPython if can_fork(command) else of_shell
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), end)

@@ -28,6 +28,7 @@ check rules ruff check --quiet
 check types mypy
 check words python tools/banned_words.py
 check imports lint-imports --no-logo --no-cache
+check adapters lint-imports --no-logo --no-cache --config tools/imports_at_run_time.toml
 check "shell syntax" shell_syntax
 check changelog changelog
 check "generated documentation" python tools/generate_docs.py --check

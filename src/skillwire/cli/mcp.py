@@ -105,7 +105,8 @@ def serve(
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
-    serve_mcp(folders, configuration, pins, publisher=publisher)
+    lines = lines_of(take_input(), limits.RPC_REQUEST_BYTES)
+    serve_mcp(folders, configuration, lines, pins, publisher=publisher)
 
 
 def _endpoint_of(server: str) -> str:

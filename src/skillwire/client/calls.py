@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
-from skillwire.adapters.files.calls import FileCalls
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -60,8 +59,7 @@ from skillwire.wire.exchange import Flow, HttpRequest, seconds_of, work
 from skillwire.wire.pacing import Circuits
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from skillwire.adapters.files.calls import FileCalls
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -158,7 +156,7 @@ class Calls:
     Args:
         context: of the client.
         access: the origins that the user allows.
-        path: the file of the stored calls.
+        book: the stored calls.
         clock: monotonic seconds.
         chance: returns a number from 0 to 1.
     """
@@ -167,7 +165,7 @@ class Calls:
         self,
         context: ResolveContext,
         access: OriginAccess,
-        path: Path,
+        book: FileCalls,
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -176,7 +174,7 @@ class Calls:
         self._access = access
         self._clock = clock
         self._line = SubmitContext(Circuits(clock), clock, chance, self._credential)
-        self._book = FileCalls(path, context.clock)
+        self._book = book
 
     def prepare(
         self,

@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict, TypeVar, Unpack
 
-from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.client.agent_thread import AgentThread, LanThread
 from skillwire.errors import (
     DecodeError,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.dht.agent import DhtAgent
+    from skillwire.adapters.files.lan_cache_file import LanCacheFile
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.lan import DhtAnswer
@@ -127,11 +127,13 @@ class LanFlows:
         access: OriginAccess,
         make_agent: Callable[[LanSettings], LanAgent],
         make_dht_agent: Callable[[LanSettings], DhtAgent],
+        *,
+        memory: LanCacheFile,
     ) -> None:
         self.settings = settings
         self.ladder = context.open_ladder()
         self.ladder.hedges = settings.hedges
-        self.memory = LanCacheFile(settings, context.clock)
+        self.memory = memory
         self.thread = LanThread(partial(make_agent, settings), self.live)
         self.dht = AgentThread(partial(make_dht_agent, settings), name="skillwire-dht")
         self._context = context

@@ -186,9 +186,11 @@ class ClientSession(InstallFlows):
 
     def make_calls(self, **options: Any) -> Calls:
         """Return new calls; ``options`` are clock and chance."""
-        from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
+        from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # installing does without
+        from skillwire.client.calls import Calls  # noqa: PLC0415  # same
 
-        return Calls(self.context, self.access, state_directory() / "calls.json", **options)
+        book = FileCalls(state_directory() / "calls.json", self.context.clock)
+        return Calls(self.context, self.access, book, **options)
 
     @cached_property
     def endpoint_calls(self) -> EndpointCalls:
@@ -200,10 +202,12 @@ class ClientSession(InstallFlows):
     @cached_property
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
-        from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # installing does without
+        from skillwire.adapters.files.lan_cache_file import LanCacheFile  # noqa: PLC0415  # installing does without
+        from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # same
 
         settings = join_discovery(self.settings.discovery, read_discovery_file)
-        return LanFlows(settings, self.context, self.access, self.make_lan_agent, self.make_dht_agent)
+        memory = LanCacheFile(settings, self.context.clock)
+        return LanFlows(settings, self.context, self.access, self.make_lan_agent, self.make_dht_agent, memory=memory)
 
     def _discovery(self) -> LanFlows | None:
         """Return the rungs that find skills by what they are; None where no setting leads to one."""

@@ -432,6 +432,7 @@ def make_components(
         served,
         authentication,
         make_executors(settings, stores, served, runs, functions),
+        callbacks=AsyncDriver(AddressPolicy(allow=settings.allow_callbacks)),
         restore=downloads.restore,
         report=write_failing_tasks,
         base_url=base,
@@ -525,7 +526,14 @@ def make_worker(configuration: ServerConfiguration, store: str = "") -> Executio
     restore = Downloads(stores.packages, blobs, stores.tokens, time.time).restore
     write_failing_tasks({})  # a killed process with this number, such as 1 in a container, could not take its back
     return Executions(
-        configuration, stores, blobs, authentication, executors, restore=restore, report=write_failing_tasks
+        configuration,
+        stores,
+        blobs,
+        authentication,
+        executors,
+        callbacks=AsyncDriver(AddressPolicy(allow=settings.allow_callbacks)),
+        restore=restore,
+        report=write_failing_tasks,
     )
 
 

@@ -16,7 +16,6 @@ import uvloop
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
-from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.callable_skill import is_code
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
@@ -47,13 +46,13 @@ from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
 from skillwire.server.worker import Worker
-from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from starlette.types import ASGIApp, Scope
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
@@ -107,7 +106,8 @@ class ExecutionStores(Protocol):
 class Executions:
     """Calls and executions in this server: answers requests, and runs the tasks in the background.
 
-    ``executors`` are made when first needed. ``report`` gets the background tasks that fail, whenever they change.
+    ``executors`` are made when first needed; ``callbacks`` delivers webhooks. ``report`` gets the background tasks that
+    fail, whenever they change.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class Executions:
         authentication: Authentication,
         executors: Mapping[ExecutorKind, Callable[[], Executor]],
         *,
+        callbacks: AsyncDriver,
         restore: Restore,
         report: Callable[[Mapping[str, str]], object],
         base_url: str = "",
@@ -125,7 +126,7 @@ class Executions:
         functions: Collection[str] = (),
     ) -> None:
         settings, runs = configuration.executions, configuration.runs
-        callbacks, callables = AddressPolicy(allow=settings.allow_callbacks), CallableSkills(blobs)
+        callables = CallableSkills(blobs)
         self.service = service = ExecutionService(
             stores.ledger,
             settings=settings,
@@ -140,7 +141,7 @@ class Executions:
             return settings.grant_all or await stores.grants().allows(skill)
 
         granted, run_blobs = GrantCache(may_run), stores.run_blobs(runs)
-        webhooks = WebhookSender(service, AsyncDriver(callbacks), stores.server_key, queue=settings.queue)
+        webhooks = WebhookSender(service, callbacks, stores.server_key, queue=settings.queue)
         self._worker = Worker(
             service,
             executors,
@@ -153,7 +154,12 @@ class Executions:
         )
         self._background = (self._worker, webhooks)
         self._route = InvocationRoute(
-            service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
+            service,
+            callables,
+            granted,
+            webhook_secret=webhooks.secret_of,
+            callbacks=callbacks.policy,
+            base_url=base_url,
         )
         self.runs = Runs(service, callables, granted, run_blobs, settings=runs)
         self.runs.on_accept = self.start

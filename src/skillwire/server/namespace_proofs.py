@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.trust.address import is_local_name
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from skillwire.adapters.http.asynchronous import AsyncDriver
 
 PROOF_PATH: Final = "/.well-known/skillwire-namespace"
 _DOMAIN: Final = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")

@@ -161,15 +161,15 @@ class StdioSession:
 
 
 def serve_mcp(
-    folders: Sequence[str], configuration: ServerConfiguration, pins: Sequence[str], *, publisher: str
+    folders: Sequence[str], configuration: ServerConfiguration, lines: Lines, pins: Sequence[str], *, publisher: str
 ) -> None:
     """Serve MCP for ``folders`` until the input ends, or a signal; ``pins`` are tools beside the configured."""
     named = check_pins([*configuration.mcp.pins, *pins])
     parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
-    run_local(serve_mcp_stdio(parts, named))
+    run_local(serve_mcp_stdio(parts, lines, named))
 
 
-async def serve_mcp_stdio(parts: Components, pins: Sequence[str]) -> None:
+async def serve_mcp_stdio(parts: Components, lines: Lines, pins: Sequence[str]) -> None:
     """Answer an MCP host with the skills of ``parts``."""
     from skillwire.bridges.mcp import server  # noqa: PLC0415  # imports the SDK
 
@@ -186,6 +186,6 @@ async def serve_mcp_stdio(parts: Components, pins: Sequence[str]) -> None:
     async with started(parts):
         logging = asyncio.create_task(log_first())
         try:
-            await server.serve_stdio(server.make_server(caller, pins=pins))
+            await server.serve_stdio(server.make_server(caller, pins=pins), lines)
         finally:
             logging.cancel()

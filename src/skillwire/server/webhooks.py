@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.executions.view import encode_execution, without_ids
 from skillwire.executions.webhooks import GONE, message_id, next_delivery, payload, sign, webhook_owner, webhook_secret
@@ -25,6 +24,9 @@ from skillwire.model.url import parse_url
 from skillwire.server.execution_service import ExecutionService
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.tracing import read_trace, send_traced
+
+if TYPE_CHECKING:
+    from skillwire.adapters.http.asynchronous import AsyncDriver
 
 #: Seconds between two looks at what is due, when nothing has changed.
 _LOOK_SECONDS: Final = 1.0

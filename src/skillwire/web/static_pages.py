@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from skillwire.adapters.files.loading import SiteWriter
-from skillwire.model.access import Access
 from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
 from skillwire.web.assets import FOLDER, PLAIN, Branding, Logo, assets
@@ -36,7 +34,6 @@ from skillwire.web.public_pages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from skillwire.adapters.files.loading import SkillWriter
     from skillwire.adapters.files.static_site import SiteOptions
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
@@ -68,24 +65,22 @@ def with_pages(
     return replace(
         options,
         listings=listings,
-        writer=f"{__name__}:{page_writer.__name__}",
-        arguments=shown,
+        pages=(f"{__name__}:{page_maker.__name__}", *shown),
         pages_line=partial(pages_line, base_url=options.base_url, shown=shown),
     )
 
 
-def page_writer(directory: str, base_url: str, title: str, contact: str, logo: str) -> SkillWriter:
-    """Return the writer of a skill's files and pages into the folder of a site; ``logo`` is the picture's name."""
-    write_skill = SiteWriter(directory, base_url)
+def page_maker(
+    base_url: str, title: str, contact: str, logo: str
+) -> Callable[[PreparedSkill], Iterator[tuple[str, bytes]]]:
+    """Return what makes the pages of a public skill, each with its path in the site; ``logo`` is the picture's name."""
     frame = Frame(base_url, "../", brand=Branding(title, "", Logo(logo, "", b"") if logo else None, contact), end=END)
 
-    def write(prepared: PreparedSkill) -> None:
-        write_skill(prepared)
-        if prepared.skill.access is Access.PUBLIC:
-            for path, html in _skill_pages(prepared, frame):
-                write_skill.write(f"/{path}{END}", html.encode("utf-8", "replace"))
+    def make(prepared: PreparedSkill) -> Iterator[tuple[str, bytes]]:
+        for path, html in _skill_pages(prepared, frame):
+            yield f"/{path}{END}", html.encode("utf-8", "replace")
 
-    return write
+    return make
 
 
 def pages_line(skill: Skill, base_url: str, shown: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import pytest
 from tests.support.opened import open_ledger
 from tests.support.publishing import write_skill
 
+from skillwire.adapters.lines import lines_of
 from skillwire.bridges.mcp import server as bridge
 from skillwire.server import stdio
 from skillwire.server.app import make_components
@@ -25,7 +26,7 @@ async def test_process_of_a_host_runs_what_it_accepts_and_looks_for_nothing_else
 
     if protocol == "mcp":
         monkeypatch.setattr(bridge, "serve_stdio", look)
-        await stdio.serve_mcp_stdio(parts, ())
+        await stdio.serve_mcp_stdio(parts, lines_of(0, 1), ())
     else:
         async with stdio.started(parts):
             await look()

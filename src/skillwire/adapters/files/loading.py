@@ -155,12 +155,15 @@ class SiteWriter:
 
     Paths with equal content are hard links to one file: a third of the time and space. Later builds replace files and
     never write into them. With a ``base_url``, which descriptors need, the skill's descriptor is written too.
+
+    ``pages``, if any, is ``module:function`` and its arguments after ``base_url``; the result makes a skill's pages.
     """
 
-    def __init__(self, directory: str, base_url: str) -> None:
+    def __init__(self, directory: str, base_url: str, *pages: str) -> None:
         self._directory = directory
         self._base_url = base_url
         self._folders = {directory}
+        self._make_pages = resolve_name(pages[0])(base_url, *pages[1:]) if pages else lambda _: ()
 
     def __call__(self, prepared: PreparedSkill) -> None:
         """Write a public skill's files; nothing for other skills. Raises StorageError (``STORAGE``)."""
@@ -184,6 +187,8 @@ class SiteWriter:
             described = Sharing({skill.name: skill}, skill.publisher, self._base_url).describe(skill.name)
             content = bodies[described] if isinstance(described, Digest) else encode_descriptor(described)
             self.write(descriptor_path(skill.name), content)
+        for path, page in self._make_pages(prepared):
+            self.write(path, page)
 
     def write(self, path: str, content: bytes | memoryview) -> None:
         """Write one file; ``path`` is the path of its URL. Raises StorageError (``STORAGE``)."""
@@ -229,7 +234,7 @@ _WRITERS: Final[dict[str, Callable[..., SkillWriter]]] = {
 class LoadJob(NamedTuple):
     """How folders are loaded: for which publisher, and where the bytes go.
 
-    ``writer`` is a key of ``_WRITERS`` or ``module:function`` with what makes the writer from ``arguments``.
+    ``writer`` is a key of ``_WRITERS``, whose value makes the writer from ``arguments``.
     """
 
     publisher: str
@@ -282,14 +287,9 @@ def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
             for thread in threads:
                 thread.join()
         return
-    write = _writer_of(job)
+    write = _WRITERS[job.writer](*job.arguments)
     for folder in folders:
         yield load_folder(folder, job.publisher, write)
-
-
-def _writer_of(job: LoadJob) -> SkillWriter:
-    make = _WRITERS.get(job.writer) or resolve_name(job.writer)
-    return cast("SkillWriter", make(*job.arguments))
 
 
 def load_folder(folder: str, publisher: str, write: SkillWriter) -> LoadResult:
@@ -333,7 +333,7 @@ def _drive(
 
 def _work(requests: BinaryIO, answers: BinaryIO) -> None:
     job = LoadJob(*_receive(requests))
-    write = _writer_of(job)
+    write = _WRITERS[job.writer](*job.arguments)
     with suppress(EOFError):
         while True:
             folders = map(os.fsdecode, _receive(requests))

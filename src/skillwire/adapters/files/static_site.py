@@ -347,8 +347,7 @@ class SiteOptions:
         allow_empty: write the site even without a public skill.
         use_record: skip folders that have not changed since the last build.
         listings: returns the files that list the skills of a catalog, by their paths in the site.
-        writer: what writes a public skill, as :class:`~skillwire.adapters.files.loading.LoadJob` names it.
-        arguments: what the writer takes beside the folder and ``base_url``.
+        pages: see :class:`~skillwire.adapters.files.loading.SiteWriter`.
         pages_line: returns the line of the manifest for what it writes beside the skill's files.
     """
 
@@ -363,8 +362,7 @@ class SiteOptions:
     use_record: bool = True
     dry_run: bool = False
     listings: Callable[[Catalog], Mapping[str, bytes]] = lambda _: {}
-    writer: str = "stage"
-    arguments: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
     pages_line: Callable[[Skill], str] | None = None
 
 
@@ -423,9 +421,8 @@ class SiteBuild:
             find_collisions(IdentifiedSkill(one, name, Identifiers(*[name] * 3)) for one, name in names)
         )
         stale = [folder for folder in self.folders if folder not in skills and folder not in doubled]
-        writer: str = self._options.writer if site else "nothing"
-        arguments = (str(site.stage), self._options.base_url, *self._options.arguments) if site else ()
-        for loaded in load_folders(LoadJob(self._options.publisher, writer, arguments), stale):
+        arguments = (str(site.stage), self._options.base_url, *self._options.pages) if site else ()
+        for loaded in load_folders(LoadJob(self._options.publisher, "stage" if site else "nothing", arguments), stale):
             findings += loaded.findings
             if loaded.packed is not None:
                 skills[loaded.folder] = unpack_skill(loaded.packed)

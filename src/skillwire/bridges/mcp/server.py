@@ -29,7 +29,6 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from skillwire import limits
-from skillwire.adapters.lines import lines_of, take_input
 from skillwire.bridges.mcp.host import (
     INVALID_REQUEST,
     McpSkills,
@@ -255,10 +254,10 @@ def _unknown_version(version: str) -> ValidationError:
     return ValidationError("RPC_REQUEST", message, details={"code": UNSUPPORTED_PROTOCOL_VERSION, "data": data})
 
 
-async def serve_stdio(server: Server[dict[str, Any]]) -> None:
-    """Answer what comes in by standard input until it ends. Nothing else may write to standard output meanwhile."""
-    lines = _logged_failure(lines_of(take_input(), limits.RPC_REQUEST_BYTES))
-    async with stdio_server(stdin=cast("AsyncFile[str]", lines)) as (incoming, outgoing):
+async def serve_stdio(server: Server[dict[str, Any]], lines: AsyncIterator[bytes | None]) -> None:
+    """Answer ``lines`` until they end. Nothing else may write to standard output meanwhile."""
+    messages = _logged_failure(lines)
+    async with stdio_server(stdin=cast("AsyncFile[str]", messages)) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 

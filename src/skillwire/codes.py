@@ -380,8 +380,8 @@ CODES: dict[str, CodeInfo] = {
         "Correct the value at the location shown, as the message says.", exit_code=2),
     "NO_SOURCES": CodeInfo("No sources are configured",
         "A bare name is looked up in the configured sources, and there are none.",
-        'Write example.com/name, or find --from example.com. To keep it: sources = ["example.com"] in skillwire.toml; '
-        '"lan:", in your own, is the local network.', exit_code=2),
+        'Write example.com/name, or find --from example.com. To keep it: sources = ["example.com"] in skillwire.toml. '
+        'To search the local network, add "lan:" to sources in your user settings.', exit_code=2),
     "SKILL_NOT_FOUND": CodeInfo("The skill was not found",
         "None of the searched locations or folders publishes or contains it.",
         "Check the name with skillwire find --refresh; skillwire which REF --explain lists the locations searched.",

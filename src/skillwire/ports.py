@@ -128,7 +128,7 @@ class TokenStore(Protocol):
     async def find(self, token_id: str) -> Token | None:
         """Return the token with this ID."""
 
-    async def identify(self, token_id: str) -> tuple[Token, Rights] | None:
+    async def find_with_rights(self, token_id: str) -> tuple[Token, Rights] | None:
         """Return the token with this ID and the rights of its account, as :meth:`PackageStore.rights`, in one read."""
 
     async def all(self, account: str = "") -> Sequence[Token]:

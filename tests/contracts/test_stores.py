@@ -68,15 +68,15 @@ def test_a_token_is_identified_with_the_rights_of_its_account(tokens, packages):
     tokens.add(OTHER)
     stored, change = Blocking(packages), Change(1.0, "ann", "account.create", "ann")
     assert stored.rights("ann").account is None
-    assert tokens.identify("old") == (TOKEN._replace(account="ann"), stored.rights("ann"))
+    assert tokens.find_with_rights("old") == (TOKEN._replace(account="ann"), stored.rights("ann"))
     stored.add_account(Account("ann", 1.0), change)
     stored.add_namespace(Namespace("ann", 1.0), "ann", change)
     rights = stored.rights("ann")
     assert (rights.account, rights.roles) == (Account("ann", 1.0), {"ann": Role.OWNER})
-    assert tokens.identify("old") == (TOKEN._replace(account="ann"), rights)
-    token, rights = tokens.identify("other")
+    assert tokens.find_with_rights("old") == (TOKEN._replace(account="ann"), rights)
+    token, rights = tokens.find_with_rights("other")
     assert (token, rights.account, rights.roles) == (OTHER, None, {})
-    assert tokens.identify("none") is None
+    assert tokens.find_with_rights("none") is None
 
 
 def test_a_token_is_found_as_it_was(tokens):

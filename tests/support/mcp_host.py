@@ -64,7 +64,7 @@ async def hosting(folder: Path, place: Path, configuration: str = ""):
     try:
         yield Host(parts)
     finally:
-        parts.executions.hang_up()
+        parts.executions.close_streams()
         await parts.executions.stop()
         parts.catalog.stop()
 

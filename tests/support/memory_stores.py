@@ -126,7 +126,7 @@ class MemoryTokens:
     async def find(self, token_id: str) -> Token | None:
         return self._tokens.get(token_id)
 
-    async def identify(self, token_id: str) -> tuple[Token, Rights] | None:
+    async def find_with_rights(self, token_id: str) -> tuple[Token, Rights] | None:
         token = self._tokens.get(token_id)
         return token and (token, await self._packages.rights(token.account))
 

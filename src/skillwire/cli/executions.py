@@ -1,4 +1,4 @@
-"""``skillwire executions``: list, show, await and cancel executions of skills.
+"""``skillwire executions``: list, show and cancel executions of skills, and print results.
 
 Outputs are untrusted. On a terminal they are neutralised line by line; in a pipe and in a file they are unchanged; in
 JSON invisible characters and terminal commands are escaped.
@@ -216,7 +216,7 @@ def _bytes_of(value: Any) -> bytes:
 
 @click.group(cls=GroupWithDefaultList)
 def command() -> None:
-    """List, show, await and cancel executions. Without a command it lists.
+    """List, show and cancel executions, and print results. Without a command it lists.
 
     ID is the execution ID that skillwire call printed on this machine, or an unambiguous beginning of it; or the URL
     of a status.

@@ -66,7 +66,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "cat": "Print one file of a skill.",
         "diff": "Show what changes between two versions of a skill.",
         "which": "Resolve a reference, and explain the result.",
-        "executions": "List, show, await and cancel executions.",
+        "executions": "List, show and cancel executions, and print results.",
         "auth": "Log in to origins, log out, and show logins.",
         "trust": "List and revoke trusted origins.",
     },

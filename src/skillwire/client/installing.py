@@ -387,13 +387,13 @@ class InstallFlows:
     def update(
         self, names: Sequence[str], accept: Collection[str], *, consent: bool, overwrite: bool
     ) -> Flow[InstallReport]:
-        """Compare, plan, inspect and apply; updates that ask for more than ``accept`` names are failures."""
+        """Compare, plan, inspect and apply; updates that need permissions beyond ``accept`` are reported as failed."""
         comparisons = yield from self.compare(names)
         plan = yield from self.plan_update(comparisons)
         if plan.unknown_origins and not consent:
             return (yield from self.apply(plan, consent=consent, overwrite=overwrite))  # raises
         plan = yield from self.inspect(plan, consent=consent)
-        plan, held = yield from self.hold_back(plan, accept)
+        plan, held = yield from self.withhold_updates(plan, accept)
         report = yield from self.apply(plan, consent=consent, overwrite=overwrite)
         current = (row.locked.name for row in comparisons if row.state == "current")
         return report._replace(unchanged=(*report.unchanged, *current), failed={**report.failed, **held})
@@ -422,7 +422,7 @@ class InstallFlows:
         for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}.difference(but):
             self.access.allow_url(origin)
 
-    def hold_back(
+    def withhold_updates(
         self, plan: InstallPlan, accepted: Collection[str], declined: Collection[str] = ()
     ) -> Flow[tuple[InstallPlan, dict[str, SkillwireError]]]:
         """Return an inspected plan without the updates that ask for more and were not accepted, and why."""

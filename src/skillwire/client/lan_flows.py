@@ -372,7 +372,7 @@ class LanFlows:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def locate(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
+    def resolve(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
         """Return a skill as its server publishes it; this allows connecting to that address only.
 
         What the server publishes may differ from its announcement; the announced version and health are kept in
@@ -391,7 +391,7 @@ class LanFlows:
         """Return a skill of the network as its server publishes it; one of another source as it is."""
         skill = found.lan if isinstance(found, SkillRef) else found
         if skill is not None:
-            return (yield from self.locate(skill, use_unverified=use_unverified))
+            return (yield from self.resolve(skill, use_unverified=use_unverified))
         assert isinstance(found, SkillRef)  # noqa: S101  # else it is the skill
         return found
 

@@ -190,7 +190,7 @@ class Client(ClientBase[SyncRunner]):
         Raises:
             UsageError: ``USAGE`` for another form of ``accept``.
         """
-        return self._runner.run(self._session.hold_back(plan, accept, declined))
+        return self._runner.run(self._session.withhold_updates(plan, accept, declined))
 
     def diff(self, reference: str, version: str = "", *, timeout: float | None = None) -> SkillReview:
         """Return what changes from an installed skill, by its name, to its origin's present version or ``version``.

@@ -39,7 +39,7 @@ from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
 
 ACCESS: Final = tuple(access.value for access in Access)
-KINDS: Final = ("instruction", "action")
+SKILL_KINDS: Final = ("instruction", "action")
 CAPABILITY_TYPES: Final = ("plugin", "api", "knowledge", "task")
 SKILL_TYPES: Final = ("enterprise-skill", "tool-skill", "integration-skill", "infrastructure-skill")
 EXECUTORS: Final = ("python", "http", "human", "function")
@@ -124,7 +124,7 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         name=fields.dotted("name"),
         version=fields.version("version"),
         description=fields.text("description", most=limits.DESCRIPTION_LENGTH),
-        kind=cast("Kind | None", fields.choice("kind", KINDS)),
+        kind=cast("Kind | None", fields.choice("kind", SKILL_KINDS)),
         namespace=fields.dotted("namespace"),
         tags=fields.texts("tags"),
         runtime=_runtime(fields.table("runtime")),

@@ -131,7 +131,7 @@ _MANIFEST: Final = _closed(
         "given. Default: `namespace`, dot, name with dots for hyphens.")),
     version=(_VERSION, "Semantic Versioning. Default: `metadata.version` of SKILL.md, else `0.1.0`."),
     description=(_DESCRIPTION, f"1-{limits.DESCRIPTION_LENGTH:,} characters. Default: SKILL.md's."),
-    kind=(_choice(*manifest.KINDS), ("Read or run; an action needs `[runtime]` or an `http` or `human` executor. "
+    kind=(_choice(*manifest.SKILL_KINDS), ("Read or run; an action needs `[runtime]` or an `http` or `human` executor. "
         "Default: `action` with `[runtime]`, else `instruction`.")),
     namespace=(_DOTTED, "Dotted name of a group. Default: the publisher's name with dots for hyphens."),
     tags=(_list({"type": "string", "minLength": 1, "maxLength": fields.TEXT_LENGTH}), "Words for search."),

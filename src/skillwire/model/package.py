@@ -174,7 +174,7 @@ class Rights(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change as its audit entry tells it: who did what to what, from where, in which request."""
+    """A change as recorded in the audit log: account, action, target, details, source address and request."""
 
     at: float
     account: str

@@ -119,13 +119,13 @@ class Tokens:
         return await self._store.is_session_ended(number)
 
     async def recognise(self, text: str) -> Token | None:
-        """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is untrusted."""
-        return (await self.identify(text))[0]
+        """Return the token whose secret is ``text``, if it is valid now. Trust: ``text`` is untrusted."""
+        return (await self.authenticate(text))[0]
 
-    async def identify(self, text: str) -> tuple[Token | None, Rights]:
+    async def authenticate(self, text: str) -> tuple[Token | None, Rights]:
         """Return the token as :meth:`recognise` does, and the rights of its account."""
         form = _FORM.fullmatch(text)
-        found = await self._store.identify(form[1]) if form else None
+        found = await self._store.find_with_rights(form[1]) if form else None
         token, rights = found or (None, _NONE)
         digest = self._digest(text)  # also for an invalid form, so that timing reveals nothing
         expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32

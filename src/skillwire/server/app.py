@@ -224,7 +224,7 @@ class Application(Starlette):
     def close_streams(self) -> None:
         """End the event streams, because the server stops."""
         self.services.console.close()
-        self.services.executions.hang_up()
+        self.services.executions.close_streams()
 
     async def shutdown(self) -> None:
         """Stop watching the folders, and every part; return when they have ended."""

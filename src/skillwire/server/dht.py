@@ -98,12 +98,12 @@ class DhtService(NetworkService["DhtAgent"]):
 
     def start(self) -> None:
         """Start, once, on the event loop."""
-        if not self._tasks and not self._has_left:
+        if not self._tasks and not self._is_stopped:
             self._start(self._live())
 
     async def unregister(self) -> None:
         """Put tombstones, and stop, within a bounded time; once."""
-        if self._has_left or (agent := await self._leave()) is None:
+        if self._is_stopped or (agent := await self._stop_tasks()) is None:
             return
         try:
             async with asyncio.timeout(_GOODBYE):

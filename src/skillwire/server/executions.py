@@ -200,8 +200,8 @@ class Executions:
             self.service.ledger.watch(look)
             self._tasks = [asyncio.create_task(one.work()) for one in self._background]
 
-    def hang_up(self) -> None:
-        """Answer every waiting request: the server stops."""
+    def close_streams(self) -> None:
+        """End the streams and the waiting requests, since the server stops."""
         self.service.changes.close()
 
     def run(self, *, on_ready: Callable[[], object]) -> None:

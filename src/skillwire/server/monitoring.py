@@ -105,8 +105,8 @@ class ReadinessCheck:
         self.lag = Lag(max(0, revision - reached), now - self._since if reached < self._target else 0.0)
 
 
-#: What requests are counted as: a prepared index, one of a scope, a file, an artifact, Skill Sharing, an execution,
-#: JSON-RPC, MCP, a page, ``/healthz`` and the like, or nothing.
+#: Label of a request in the metrics. ``index`` is a prepared index and ``scope`` one of a scope. ``service`` is
+#: another route, such as ``/healthz``, OpenAPI or the registry. ``none`` is a request without a route.
 RouteLabel = Literal[
     "index", "scope", "file", "artifact", "sharing", "execution", "rpc", "mcp", "page", "service", "none"
 ]

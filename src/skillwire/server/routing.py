@@ -330,7 +330,8 @@ class Operation(NamedTuple):
 class Route(routing.Route):
     """A row of the route table: a path (a pattern of Starlette), its handler, and the label its requests count as.
 
-    A row without a handler is described and never matches. With empty ``methods`` the handler checks the method itself.
+    The label ``service`` is for requests of no protocol in the metrics, such as ``/healthz``. A row without a handler
+    is described and never matches. With empty ``methods`` the handler checks the method itself.
     ``answers_preflight`` adds OPTIONS, which tells browsers what pages of other sites may send. ``authenticates`` and
     ``loads`` prepare the context before the handler runs. ``describes`` is for OpenAPI, by method where it has several.
     """

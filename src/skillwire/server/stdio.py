@@ -89,7 +89,7 @@ async def started(parts: Components) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        parts.executions.hang_up()
+        parts.executions.close_streams()
         await parts.executions.stop()
         await asyncio.to_thread(parts.catalog.stop)
         await parts.authentication.close()

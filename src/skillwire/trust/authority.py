@@ -29,7 +29,7 @@ ROOT_DAYS: Final = 3650
 CENTER_DAYS: Final = 1825
 LEAF_DAYS: Final = 7.0
 LIST_DAYS: Final = 7.0
-_CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
+_CLOCK_SKEW: Final = timedelta(minutes=5)  # tolerated difference between clocks
 #: Gives every serial number the maximum of 40 hexadecimal digits, so that tables align.
 _LONG: Final = 1 << 158
 #: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
@@ -52,7 +52,7 @@ class CertificateAuthority:
 
         Raises ValidationError (``CERTIFICATE_REQUEST``).
         """
-        builder = self._builder(subject_of(name), key, now, CENTER_DAYS)
+        builder = self._begin_certificate(subject_of(name), key, now, CENTER_DAYS)
         return _sign(_as_authority(builder, key, 0), self._key)
 
     def issue(
@@ -68,7 +68,7 @@ class CertificateAuthority:
         name = (names.agents or names.skills)[0][:COMMON_NAME_LENGTH]
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         leaf = _sign(
-            self._builder(subject_of(name), key, now, days)
+            self._begin_certificate(subject_of(name), key, now, days)
             .add_extension(alternatives_of(names), critical=False)
             .add_extension(_usage(is_authority=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
@@ -109,7 +109,7 @@ class CertificateAuthority:
             builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    def _builder(
+    def _begin_certificate(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, now: float, days: float
     ) -> x509.CertificateBuilder:
         ours = self._own
@@ -119,7 +119,7 @@ class CertificateAuthority:
         if subject == ours.subject:  # it would look as if its own key had signed it
             raise request_error("it has the name of the authority")
         ends = min(at + timedelta(days=days), ours.not_valid_after_utc)
-        return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
+        return _new_builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
 
 
 def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float) -> CertificateAuthority:
@@ -128,11 +128,11 @@ def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float) -> Certific
     Raises ValidationError (``CERTIFICATE_REQUEST``) for an invalid name.
     """
     subject, at = subject_of(name), datetime.fromtimestamp(now, UTC)
-    builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=ROOT_DAYS))
+    builder = _new_builder(subject, subject, key.public_key(), at, at + timedelta(days=ROOT_DAYS))
     return CertificateAuthority(key, _sign(_as_authority(builder, key.public_key(), 1), key))
 
 
-def _builder(
+def _new_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begins: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
     return (
@@ -141,7 +141,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number() | _LONG)
-        .not_valid_before(begins - _CLOCKS)
+        .not_valid_before(begins - _CLOCK_SKEW)
         .not_valid_after(ends)
     )
 

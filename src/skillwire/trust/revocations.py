@@ -124,7 +124,7 @@ UNREADABLE: Final = (
 )  # fmt: skip
 _BEGIN: Final = b"-----BEGIN X509 CRL-----"
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
-_CLOCKS: Final = 300.0  # seconds that clocks may differ
+_CLOCK_SKEW: Final = 300.0  # seconds, tolerated difference between clocks
 
 
 class _RevocationList(NamedTuple):
@@ -263,7 +263,7 @@ class Revocations:
         signer = next((one for one in named if _has_signed(one, revoked)), None)
         if signer is None:
             raise _refusal("none of the authorities that are trusted here has signed it")
-        if revoked.last_update_utc.timestamp() > now + _CLOCKS:
+        if revoked.last_update_utc.timestamp() > now + _CLOCK_SKEW:
             raise _refusal(f"it is of {revoked.last_update_utc:%Y-%m-%d %H:%M} UTC, which is yet to come")
         if revoked.next_update_utc is None:
             raise _refusal("it does not say when it ends")

@@ -92,7 +92,9 @@ def test_without_sources_the_local_network_is_named(capsys):
     assert run(["find", "notes"]) == 2
     assert "On the local network: skillwire find --lan." in capsys.readouterr().err.replace("\n", " ")
     assert run(["show", "notes"]) == 2
-    assert '"lan:", in your own, is the local network' in " ".join(capsys.readouterr().err.split())
+    assert 'To search the local network, add "lan:" to sources in your user settings' in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_nothing_found_is_no_error(agent, capsys):

@@ -374,7 +374,7 @@ async def test_a_disk_or_database_that_fails_is_a_503_to_be_tried_again(client):
     async def fail(*_):
         raise StorageError("DATABASE", "disk I/O error", place=SourceLocation("/state/skillwire.db"))
 
-    client.application.services.authentication.tokens = lambda: SimpleNamespace(identify=fail)
+    client.application.services.authentication.tokens = lambda: SimpleNamespace(authenticate=fail)
     with structlog.testing.capture_logs() as log:
         answer = await client.get(INDEX, {"X-API-Key": "sw_aaaaaaaaaaaaaaaa_" + "a" * 43})
     assert (answer.status, answer.json()["error"]["code"], answer.fields["retry-after"]) == (503, "DATABASE", "2")
@@ -385,10 +385,10 @@ async def test_a_disk_or_database_that_fails_is_a_503_to_be_tried_again(client):
 
 
 async def test_a_wrong_statement_is_an_internal_error_and_not_to_be_tried_again(client):
-    async def identify(*_):
+    async def authenticate(*_):
         return await open_stores().database.read(lambda connection: connection.value("SELECT absent FROM tokens"))
 
-    client.application.services.authentication.tokens = lambda: SimpleNamespace(identify=identify)
+    client.application.services.authentication.tokens = lambda: SimpleNamespace(authenticate=authenticate)
     with structlog.testing.capture_logs() as log:
         answer = await client.get(INDEX, {"X-API-Key": "sw_aaaaaaaaaaaaaaaa_" + "a" * 43})
     assert (answer.status, answer.json()["error"]["code"], answer.fields.get("retry-after")) == (500, "INTERNAL", None)

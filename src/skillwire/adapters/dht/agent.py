@@ -34,7 +34,7 @@ from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.agent import AgentIdentity, load_agent_identity
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.link import Driver
-from skillwire.adapters.lan.sockets import READ, SystemNetwork, UdpSockets, widen
+from skillwire.adapters.lan.sockets import RECEIVE_BYTES, SystemNetwork, UdpSockets, widen
 from skillwire.errors import (
     ConflictError,
     FetchError,
@@ -134,7 +134,7 @@ class DhtSockets(UdpSockets):
         """Return what has arrived, and remember at which address of ours its peer asked."""
         if sock.family != socket.AF_INET or sys.platform != "linux":
             return super()._receive(sock)
-        data, ancillary, _, source = sock.recvmsg(READ, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
+        data, ancillary, _, source = sock.recvmsg(RECEIVE_BYTES, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
         peer = Peer(*source)
         for _, kind, content in ancillary:
             if kind == _IP_PKTINFO:

@@ -202,6 +202,10 @@ class LanKeys:
         except (TypeError, ValueError) as error:
             raise damaged(self.trusted_file) from error
 
+    def check_trusted(self) -> None:
+        """Check the file of trusted keys. Raises DecodeError when it is damaged."""
+        self.trusted()
+
     def trusted_key(self, agent: str) -> bytes | None:
         """Return the SHA-256 of an agent's key that the user trusts, as of the last seconds; None without one."""
         if (now := time.monotonic()) >= self._next_look:

@@ -88,8 +88,8 @@ def load_trust(
     revocations = Revocations([*roots, *intermediates])
     with _naming_setting(settings, "revocations"):
         notes = list(_load_revocations(revocations, _files_of_revocations(settings, local), keys, now))
-    user = LanKeys()  # whichever name this agent has
-    user.trusted()
+    user = LanKeys()  # trusted keys belong to the user, not to one agent name
+    user.check_trusted()
     authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations), user.trusted_key)
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
@@ -227,4 +227,4 @@ def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys,
     ends = revocations.ends()
     if ends is not None and ends < now:
         when = datetime.fromtimestamp(ends, UTC)
-        yield f"the list of revoked certificates has ended at {when:%Y-%m-%d %H:%M} UTC: what came since is not known"
+        yield f"the revocation list expired at {when:%Y-%m-%d %H:%M} UTC; later revocations are unknown"

@@ -34,7 +34,7 @@ from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
 from skillwire.adapters.lan.probes import SuspectProbes
 from skillwire.adapters.lan.queries import Queries
-from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, why_none
+from skillwire.adapters.lan.sockets import LinkAddress, SystemNetwork, explain_no_links
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
 from skillwire.errors import (
@@ -406,7 +406,7 @@ class LanAgent:
         links.look()
         if not links.open_links():
             wanted = self.settings.interfaces
-            why = ", ".join(sorted(links.failures)) or why_none(self._network.addresses(), wanted)
+            why = ", ".join(sorted(links.failures)) or explain_no_links(self._network.addresses(), wanted)
             fix = "Connect the machine, or name an interface that is up: --interface, or [discovery.udp] interfaces."
             place = SourceLocation(", ".join(wanted)) if wanted else None
             raise FetchError("LAN_UNAVAILABLE", why, place=place, fix=fix)
@@ -425,7 +425,7 @@ class LanAgent:
         """Unregister every skill, and stop; the listeners end, too."""
         if self._links is None:
             return
-        had_offers = any([link.leave(reason) for link in self._links])  # noqa: C419 - each link has to leave
+        had_offers = any([link.unregister(reason) for link in self._links])  # noqa: C419 - each link has to unregister
         if self._certificates is not None:
             await self._certificates.stop()
         if self._mdns is not None:

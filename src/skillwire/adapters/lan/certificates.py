@@ -239,7 +239,7 @@ class RevocationRefresh:
             ends = None if revocations is None else revocations.ends()
             if ends is not None and ends < self._clock():
                 when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
-                text = f"the list of revoked certificates has ended at {when} UTC: what came since is not known"
+                text = f"the revocation list expired at {when} UTC; later revocations are unknown"
                 self._report("", text)
             await asyncio.sleep(max(min(due.values()) - now, 0.01))
 

@@ -257,7 +257,7 @@ class Link:
         self.node.on_timer(now)
         self.driver.tend(now)
 
-    def leave(self, reason: Reason) -> bool:
+    def unregister(self, reason: Reason) -> bool:
         """Unregister all offers; return whether there were any."""
         had = bool(self._offered)
         self._offered = {}

@@ -20,12 +20,12 @@ from skillwire.protocols.skill_discovery.health import ListedSkill
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpRequest, HttpResponse
 
-_SECONDS: Final = 1.0
-_AT_ONCE: Final = 32
-_AT_ONCE_OF_HOST: Final = 4
-#: Probes that wait or run. A further one gets no answer; the next silence repeats it.
-_MOST: Final = 4096
-_MOST_OF_HOST: Final = 256
+_PROBE_SECONDS: Final = 1.0
+_MAX_RUNNING: Final = 32
+_MAX_RUNNING_OF_HOST: Final = 4
+#: Probes that wait or run. A further one returns None; the next missed heartbeat repeats it.
+_MAX_PENDING: Final = 4096
+_MAX_PENDING_OF_HOST: Final = 256
 
 #: A host and a port.
 Address = tuple[str, int]
@@ -45,7 +45,7 @@ class _Host:
     """The probes of one host: how many wait or run, and the limit of those that run."""
 
     probes: int = 0
-    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE_OF_HOST))
+    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_RUNNING_OF_HOST))
 
 
 class Prober:
@@ -54,7 +54,7 @@ class Prober:
     def __init__(self) -> None:
         self._under_way: dict[Address, asyncio.Task[bool | None]] = {}
         self._hosts: dict[str, _Host] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._limit = asyncio.Semaphore(_MAX_RUNNING)
 
     async def answers(self, host: str, port: int) -> bool | None:
         """Return whether a server listens; False when refused, None without an answer; ``host`` has its IPv6 zone."""
@@ -62,7 +62,7 @@ class Prober:
         probe = self._under_way.get(address)
         if probe is None:
             of_host = self._hosts.get(host)
-            if len(self._under_way) >= _MOST or (of_host is not None and of_host.probes >= _MOST_OF_HOST):
+            if len(self._under_way) >= _MAX_PENDING or (of_host is not None and of_host.probes >= _MAX_PENDING_OF_HOST):
                 return None
             self._hosts.setdefault(host, _Host()).probes += 1
             probe = self._under_way[address] = asyncio.create_task(self._connect(host, port))
@@ -79,7 +79,7 @@ class Prober:
     async def _connect(self, host: str, port: int) -> bool | None:
         async with self._hosts[host].limit, self._limit:
             try:
-                async with asyncio.timeout(_SECONDS):
+                async with asyncio.timeout(_PROBE_SECONDS):
                     _, writer = await asyncio.open_connection(host, port)
             except ConnectionRefusedError:
                 return False

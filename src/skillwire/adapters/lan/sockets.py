@@ -119,7 +119,7 @@ def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_i
     return []
 
 
-def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
+def explain_no_links(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
     """Return why :func:`links` finds none, as part of a sentence."""
     known = {name for one in addresses for name in (one.interface, one.host)}
     if missing := [name for name in wanted if name not in known]:
@@ -158,8 +158,8 @@ def plain_host(host: str, index: int = 0) -> str:
     return f"{bare}%{zone or index}" if address.is_link_local and (zone or index) else bare
 
 
-#: Larger than a datagram of ours may be, so that one that is too large is seen to be.
-READ: Final = 2048
+#: Larger than the limit of a datagram, so that longer ones are recognised.
+RECEIVE_BYTES: Final = 2048
 #: For bursts that come while Python does something else: 20,000 datagrams a second for 0.3 s.
 _BUFFER: Final = 4 * 1024 * 1024
 #: Datagrams that are read before the loop does something else.
@@ -196,7 +196,7 @@ class UdpSockets(ABC):
             self._failed("receive", error)
 
     def _receive(self, sock: socket.socket) -> tuple[bytes, Peer]:
-        data, source = sock.recvfrom(READ)
+        data, source = sock.recvfrom(RECEIVE_BYTES)
         is_ipv4 = len(source) == 2  # noqa: PLR2004  # host and port; the family of a socket is slow to read
         return data, Peer(*source) if is_ipv4 else Peer(plain_host(source[0], source[3]), source[1])
 

@@ -1,15 +1,16 @@
 """Executions as rows of the ledger: how they are read and changed, which are next, found and counted.
 
-**Next.** First the front of the queue is read. When everything there has to wait, because a caller at its quota queued
-thousands, lanes are read instead: a lane is what waits for one caller and one skill. Lanes at their quota are skipped
-as a whole, and the heads of the others are taken in the order of the queue. Each read is bounded, and the next walk
-over the lanes goes on where this one stopped. So a claim costs the same however much waits, and no execution waits for
-ever behind others that may not run. A worker reads its own queue alone. Quotas count over all queues.
+**Queue.** A claim reads the front of the queue first. If every execution there must wait, because a caller at its quota
+queued thousands, the claim reads lanes instead: a lane is the waiting executions of one caller and one skill. Lanes at
+their quota are skipped whole; the first executions of the others are taken in the order of the queue. Each read is
+bounded, and the next walk over the lanes begins where this one stopped. So the cost of a claim does not grow with the
+queue, and no execution starves behind others that may not run. A worker reads its own queue only. Quotas count over all
+queues.
 
-**Found.** Newest first, page by page; a page costs the same wherever it is. Executions that have ended are found by
-indexes on caller, skill and executor, each together with the status. Those in progress are found by the indexes of what
-waits, of tasks, and of what is held, so accepting an execution maintains no index that only a search needs. A trace has
-no index at all: one page of a trace scans a bounded number of executions, and the next page goes on where it stopped.
+**Search.** Newest first, page by page; every page costs the same. Indexes on caller, skill and executor, each with the
+status, find executions that have ended. The indexes of waiting executions, tasks and claimed executions find those in
+progress, so accepting an execution maintains no index that only a search needs. A trace has no index: one page of a
+trace scans a bounded number of executions, and the next page begins where it stopped.
 
 **Counted.** Statistics are read from the rows too, so they cover every process that uses the database, and survive each
 of them. Where several transactions commit at once, their numbers and times are not in the order of the commits. So the
@@ -282,6 +283,7 @@ _COUNT_HELD: Final = (
 #: Its number, its turn, its ID, its caller, its skill.
 _Row = tuple[int, float, str, str, str]
 #: A caller, and a skill.
+#: A lane: the waiting executions of one caller and one skill, by their names.
 _Lane = tuple[str, str]
 _FIRST_LANE: Final[_Lane] = ("", "")
 

@@ -91,7 +91,7 @@ class SqlTokens(Store):
         return await _find_token(connection, token_id)
 
     @reads
-    async def identify(self, connection: Connection, token_id: str) -> tuple[Token, Rights] | None:
+    async def find_with_rights(self, connection: Connection, token_id: str) -> tuple[Token, Rights] | None:
         token = await _find_token(connection, token_id)
         if token is None:
             return None

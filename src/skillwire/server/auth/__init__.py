@@ -1,1 +1,1 @@
-"""Who asks: access tokens, signed requests, what they open, and how often anyone may ask."""
+"""Authentication: access tokens, signed requests, authorization and rate limits."""

@@ -421,7 +421,7 @@ class Authentication:
         elif authorization:
             raise refused("the Authorization field holds neither a bearer token nor a password", "malformed")
         if is_key or text.startswith(f"{TOKEN_PREFIX}_"):
-            token, rights = await self.tokens().identify(text)
+            token, rights = await self.tokens().authenticate(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
             return _principal_of(token), rights

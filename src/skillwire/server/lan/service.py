@@ -251,7 +251,7 @@ class NetworkService(Generic[AgentT]):
         self._agent: AgentT | None = None
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._has_left = False
+        self._is_stopped = False
         self._log = structlog.get_logger("skillwire.lan")
 
     def _start(self, live: Coroutine[Any, Any, None]) -> None:
@@ -294,9 +294,9 @@ class NetworkService(Generic[AgentT]):
             await self._background.recovered(self._task)
             return agent
 
-    async def _leave(self) -> AgentT | None:
-        """End what runs; return the agent the first time, if it has started, for its goodbye."""
-        self._has_left = True
+    async def _stop_tasks(self) -> AgentT | None:
+        """Stop the tasks; return the agent, if it has started, so that the caller unregisters its skills."""
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -310,7 +310,7 @@ class NetworkService(Generic[AgentT]):
             self._wake.clear()
             await do()
 
-        await self._background.repeat(task, awake, partial(wait_until_set, self._wake), every, lambda: self._has_left)
+        await self._background.repeat(task, awake, partial(wait_until_set, self._wake), every, lambda: self._is_stopped)
 
 
 #: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.
@@ -389,7 +389,7 @@ class LanService(NetworkService["LanAgent"]):
 
     def start(self) -> None:
         """Start, once, on the event loop."""
-        if self._tasks or self._has_left:
+        if self._tasks or self._is_stopped:
             return
         if self._endpoint is None:
             self.trouble = "the address of this server is not set"
@@ -399,9 +399,9 @@ class LanService(NetworkService["LanAgent"]):
 
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""
-        if self._has_left:
+        if self._is_stopped:
             return
-        agent = await self._leave()
+        agent = await self._stop_tasks()
         await self._health.close()
         if agent is not None:
             reason = Reason.ERROR if has_failed else self.settings.goodbye_reason

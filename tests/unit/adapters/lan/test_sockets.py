@@ -26,10 +26,10 @@ def test_each_interface_and_family_is_one_link():
 
 
 def test_why_there_is_no_link_names_what_was_wanted_and_is_not_there():
-    assert sockets.why_none(ETH, ["nosuch", "eth0", "192.168.9.9"]).endswith("nosuch or 192.168.9.9")
+    assert sockets.explain_no_links(ETH, ["nosuch", "eth0", "192.168.9.9"]).endswith("nosuch or 192.168.9.9")
     down = [one._replace(flags=DOWN) for one in ETH]
-    assert sockets.why_none(down, ["eth0"]) == "eth0: no interface is up that takes multicast"
-    assert sockets.why_none([], []) == "no interface is up that takes multicast"
+    assert sockets.explain_no_links(down, ["eth0"]) == "eth0: no interface is up that takes multicast"
+    assert sockets.explain_no_links([], []) == "no interface is up that takes multicast"
 
 
 def test_links_keep_their_names_when_addresses_change():

@@ -30,7 +30,7 @@ from skillwire.protocols.skill_discovery.dht.records import (
     REFUSED,
     TOMBSTONE_LIFETIME,
     DhtOffer,
-    Offers,
+    OwnOffers,
     OwnRecord,
     RecordReader,
     SignedRecord,
@@ -124,7 +124,7 @@ class DhtNode:
         self._requests = self._peers.requests
         self._storage = Storage(self.id)
         self._rates = SourceRates()
-        self._offers = Offers(random)
+        self._offers = OwnOffers(random)
         self._operations: dict[int, _Operation] = {}
         self._deadlines: TimerQueue[int] = TimerQueue()
         self._parked: list[_Operation] = []  # until a node is known

@@ -42,7 +42,7 @@ from skillwire.protocols.skill_discovery.dht.messages import (
     read_host,
     write_host,
 )  # fmt: skip
-from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, Slow
+from skillwire.protocols.skill_discovery.dht.requests import Pending, Requests, TimeoutCallback
 from skillwire.protocols.skill_discovery.identity import CertificateJudge, Identity, Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -245,7 +245,7 @@ class Peers:
         self._profile = profile
         self._on_return = on_return
         self._proofs: BoundedDict[Peer, Proof] = BoundedDict(limits.DHT_PROVEN)
-        self._hellos: dict[Peer, list[tuple[Proven, Slow | None]]] = {}
+        self._hellos: dict[Peer, list[tuple[Proven, TimeoutCallback | None]]] = {}
         self._declined: BoundedDict[Peer, float] = BoundedDict(limits.DHT_PROVEN)
         self._suspects: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)  # left one request unanswered
         self._lost: BoundedDict[Peer, None] = BoundedDict(limits.DHT_LOST)
@@ -309,22 +309,22 @@ class Peers:
         peer: Peer,
         now: Moment,
         then: Proven = lambda _proof, _now: None,
-        slow: Slow | None = None,
+        on_timeout: TimeoutCallback | None = None,
         *,
         is_once: bool = False,
     ) -> None:
-        """Ask a node to prove its key; several askers at once share one HELLO, which ``is_once`` sends once."""
+        """Ask a node to prove its key; concurrent calls share one HELLO, which ``is_once`` sends once."""
         waiting = self._hellos.setdefault(peer, [])
-        waiting.append((then, slow))
+        waiting.append((then, on_timeout))
         if len(waiting) == 1:
             nonce = self._random.randbytes(NONCE_BYTES)
             done = partial(self._welcomed, peer, nonce)
-            self.requests.ask(peer, None, Hello, (nonce,), now, done, partial(self._slow, peer), is_once=is_once)
+            self.requests.ask(peer, None, Hello, (nonce,), now, done, partial(self._on_timeout, peer), is_once=is_once)
 
-    def _slow(self, peer: Peer, now: Moment) -> None:
-        for _, slow in list(self._hellos.get(peer, ())):
-            if slow is not None:
-                slow(now)
+    def _on_timeout(self, peer: Peer, now: Moment) -> None:
+        for _, on_timeout in list(self._hellos.get(peer, ())):
+            if on_timeout is not None:
+                on_timeout(now)
 
     def _welcomed(self, peer: Peer, nonce: bytes, answer: Welcome | None, now: Moment) -> None:
         waiting = self._hellos.pop(peer, ())  # empty for a late answer

@@ -13,7 +13,7 @@ skill, and that of a skill alone.
 Under a key each signer has a place, at most 16; a certified signer displaces an uncertified one, and otherwise the
 first come stay. Of the records of one signer, agent and skill the newest timestamp stays, tombstones included. When the
 memory is used up, uncertified records under the keys that are farthest from the node's id make room, then certified
-ones, the newest first. :class:`Offers` are the skills that the node itself announces.
+ones, the newest first. :class:`OwnOffers` are the skills that the node itself announces.
 
 Trust: records are untrusted; reading them raises :class:`~skillwire.errors.DecodeError` and
 :class:`~skillwire.errors.TrustError` alone. Spec: SDP §6.2, §10; specs §3.
@@ -420,7 +420,7 @@ class OwnRecord:
     stored: int = 0
 
 
-class Offers:
+class OwnOffers:
     """The own offers, by skill, and when each is due."""
 
     def __init__(self, random: Random) -> None:

@@ -2,9 +2,9 @@
 
 An answer counts when it comes from the address that was asked, within the time, with the transaction, the type and the
 sender's id that belong to it. The timeout follows RFC 6298: the smoothed round trip and four times its variation. After
-it the request is sent once more, and its asker may ask another node meanwhile. A node without a measured round trip has
-twice the usual time. An answer that comes too late for its asker still measures the round trip, and a proof still
-counts, so a slow node has the time that it needs from then on. Spec: SDP §6.2; specs §3.
+it the request is sent once more, and the caller may ask another node meanwhile. A node without a measured round trip
+has twice the usual time. A late answer still measures the round trip, and its proof still counts, so later requests
+give a slow node the time that it needs. Spec: SDP §6.2; specs §3.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MOST_SECONDS: Final = 2.0
 #: Seconds after a request in which a late answer counts.
 _LATE_SECONDS: Final = 5.0
 
-#: Takes the answer, or None when none came.
-Done = Callable[[Any, "Moment"], None]
-Slow = Callable[["Moment"], None]
+#: Takes the answer, or None without one; and, after the first timeout, the moment at which the request is repeated.
+AnswerCallback = Callable[[Any, "Moment"], None]
+TimeoutCallback = Callable[["Moment"], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,8 +51,8 @@ class Pending:
     data: bytes
     sent: float
     timeout: float
-    done: Done
-    slow: Slow | None
+    on_answer: AnswerCallback
+    on_timeout: TimeoutCallback | None
     is_last: bool
 
 
@@ -80,16 +80,18 @@ class Requests:
         kind: type[Request],
         fields: tuple[Any, ...],
         now: Moment,
-        done: Done,
-        slow: Slow | None = None,
+        on_answer: AnswerCallback,
+        on_timeout: TimeoutCallback | None = None,
         *,
         is_once: bool = False,
     ) -> None:
-        """Send a request, twice unless ``is_once``; ``done`` gets its answer, and ``slow`` may come before."""
+        """Send a request, twice unless ``is_once``; ``on_answer`` gets its answer, and ``on_timeout`` a repetition."""
         transaction = self._random.randbytes(TRANSACTION_BYTES)
         data = encode(kind(transaction, *self._head, *fields))
         timeout = self._timeout(peer)
-        self._pending[transaction] = Pending(peer, node_id, kind, data, now.steady, timeout, done, slow, is_once)
+        self._pending[transaction] = Pending(
+            peer, node_id, kind, data, now.steady, timeout, on_answer, on_timeout, is_once
+        )
         self._due.set(transaction, now.steady + timeout)
         self.outbox.append(Datagram(data, peer))
 
@@ -106,7 +108,7 @@ class Requests:
         return data[TRANSACTION] in self._pending or data[TRANSACTION] in self._late
 
     def take(self, answer: Answer, source: Peer, now: Moment) -> bool:
-        """Give an answer to its asker; False when it is not one that was asked for."""
+        """Pass an answer to its callback; return False for one that was not requested."""
         late = self._late.get(answer.transaction)
         asked = late or self._pending.get(answer.transaction)
         if asked is None or asked.peer != source or type(answer) is not ANSWERS[asked.kind]:
@@ -124,7 +126,7 @@ class Requests:
         is_right = asked.node_id is None or answer.sender == asked.node_id
         self._settled(asked, is_right, now)
         if not late or asked.kind is Hello:
-            asked.done(answer if is_right else None, now)
+            asked.on_answer(answer if is_right else None, now)
         return True
 
     def on_timer(self, now: Moment) -> None:
@@ -134,10 +136,10 @@ class Requests:
             if asked.is_last:
                 self._late.put(transaction, self._pending.pop(transaction))
                 self._settled(asked, False, now)
-                asked.done(None, now)
+                asked.on_answer(None, now)
                 continue
             asked.is_last = True
             self._due.set(transaction, now.steady + max(asked.timeout, _UNMEASURED_SECONDS))
             self.outbox.append(Datagram(asked.data, asked.peer))
-            if asked.slow is not None:
-                asked.slow(now)
+            if asked.on_timeout is not None:
+                asked.on_timeout(now)

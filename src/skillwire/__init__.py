@@ -1,6 +1,6 @@
 """skillwire: publish a folder of skills once; have it found, verified, installed and called everywhere.
 
-The names here are those that most programs need; :mod:`skillwire.lan`, :mod:`skillwire.rpc` and
+The names here are those that most programs need; :mod:`skillwire.dht`, :mod:`skillwire.lan`, :mod:`skillwire.rpc` and
 :mod:`skillwire.testing` have the others. Each is imported when it is first used, so ``import skillwire`` costs nothing.
 """
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         UsageError,
         ValidationError,
     )
-    from skillwire.executions.webhooks import verify_webhook
     from skillwire.model.execution import CallContext
     from skillwire.model.ref import InstallLocation, LockedSkill, OriginRecord, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
@@ -50,7 +49,6 @@ _HOMES = {
     "client.sync": "Client",
     "errors": "ConflictError DecodeError ExecutionError FetchError NotFoundError PendingError SkillwireError"
     " SourceLocation StorageError TrustError UsageError ValidationError",
-    "executions.webhooks": "verify_webhook",
     "model.execution": "CallContext",
     "model.remote_execution": "RemoteExecution",
     "model.ref": "InstallLocation LockedSkill OriginRecord SkillRef",
@@ -99,7 +97,6 @@ __all__ = [
     "Verification",
     "__version__",
     "tools",
-    "verify_webhook",
 ]
 
 

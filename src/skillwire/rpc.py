@@ -1,8 +1,9 @@
-"""The Skills Protocol for programs: what ``Client.rpc`` returns, and its values."""
+"""The Skills Protocol for programs: what ``Client.rpc`` returns, and its values; and the check of a call's webhook."""
 
 from __future__ import annotations
 
 from skillwire.client.rpc import AsyncRpcSkills, BlobPart, RpcSkills
+from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.protocols.skills_rpc.messages import (
     CreatedBlob,
@@ -27,4 +28,5 @@ __all__ = [
     "RunError",
     "RunResult",
     "SkillPage",
+    "verify_webhook",
 ]

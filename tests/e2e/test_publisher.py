@@ -26,6 +26,7 @@ import skillwire
 from skillwire.errors import UsageError
 from skillwire.model.execution import ExecutionSettings
 from skillwire.protocols.skill_sharing.validation import validate
+from skillwire.rpc import verify_webhook
 from skillwire.server.configuration import ServerConfiguration
 
 
@@ -154,7 +155,7 @@ async def test_a_caller_is_told_of_the_end(tmp_path):
             accepted = await caller.invoke("who-calls", fields=fields, context={"trace_id": "t"})
             await eventually_async(lambda: receiver.taken)
         [(_, headers, body)] = receiver.taken
-    told = skillwire.verify_webhook(accepted.fields["webhook-secret"], headers, body)
+    told = verify_webhook(accepted.fields["webhook-secret"], headers, body)
     assert told["type"] == "execution.completed"
     assert told["data"]["execution_id"] == accepted.json()["execution_id"]
     assert told["data"]["output"] == {"trace": "t"}

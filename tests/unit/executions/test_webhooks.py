@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.executions import BEGIN, make_execution
 
-import skillwire
+import skillwire.rpc
 from skillwire.errors import TrustError, ValidationError
 from skillwire.executions.view import encode_execution
 from skillwire.executions.webhooks import (
@@ -114,7 +114,7 @@ def test_what_is_no_secret():
 
 def test_a_receiver_finds_it_in_the_sdk():
     headers = sign(SECRET, "msg_1", BODY, datetime.now(UTC).timestamp())
-    assert skillwire.verify_webhook(SECRET, headers, BODY.decode()) == json.loads(BODY)
+    assert skillwire.rpc.verify_webhook(SECRET, headers, BODY.decode()) == json.loads(BODY)
 
 
 def test_each_caller_has_a_secret_of_its_own():

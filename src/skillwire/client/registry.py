@@ -29,6 +29,7 @@ from skillwire.errors import (
 from skillwire.folder.load import refused_folder
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
+from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
 from skillwire.model.package import VersionReference, read_reference
 from skillwire.model.skill import Finding
@@ -154,16 +155,23 @@ class RegistryFlows:
             )
             fix, place = CODES["VERSION_DIFFERS"].fix, SourceLocation(str(folder))
             self._context.report(Finding("VERSION_DIFFERS", "warning", message, place, fix))
+        warnings = [
+            finding
+            for finding in prepared.findings
+            if finding.level == "warning" and not (version and finding.code in VERSION_RULES)
+        ]
+        for finding in warnings if dry_run else ():
+            self._context.report(finding)
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
             wanted = str((yield from self.ask("GET", "/whoami")).get("account", ""))
         archive = yield from work(lambda: pack(prepared.files).content)
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
-        for finding in answer["findings"] if isinstance(answer.get("findings"), list) else ():
-            if (
-                isinstance(finding, dict) and finding.get("code") == "DEPENDENCY_MISSING"
-            ):  # the others are of the folder
-                message, fix = (neutralise(str(finding.get(key, "")))[:_TEXT] for key in ("message", "fix"))
+        for finding in () if dry_run else warnings:
+            self._context.report(finding)
+        for row in answer["findings"] if isinstance(answer.get("findings"), list) else ():
+            if isinstance(row, dict) and row.get("code") == "DEPENDENCY_MISSING":  # the others are of the folder
+                message, fix = (neutralise(str(row.get(key, "")))[:_TEXT] for key in ("message", "fix"))
                 place = SourceLocation(str(folder / "skill.toml"))
                 self._context.report(Finding("DEPENDENCY_MISSING", "warning", message, place, fix))
         return _read_published(answer, self.url)

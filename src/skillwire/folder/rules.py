@@ -238,6 +238,10 @@ RULES: Final[dict[str, Rule]] = {
 # fmt: on
 
 
+#: What is published as a default version, unless the publisher names another.
+VERSION_RULES: Final = frozenset({"VERSION_MISSING", "VERSION_FORM"})
+
+
 class Findings(list[Finding]):
     """A list of findings that knows the level at which the rules are applied."""
 

@@ -169,3 +169,19 @@ async def test_a_busy_registry_is_asked_again_when_it_says(site, status, seconds
         with pytest.raises(FetchError):
             await publishing
     assert link.slept == waits
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("number", "codes"), [("", ["VERSION_FORM", "LINK_BROKEN"]), ("2.0.0", ["VERSION_DIFFERS", "LINK_BROKEN"])]
+)
+async def test_each_warning_of_a_folder_is_reported_once(site, tmp_path, number, codes, dry_run):
+    folder = write_skill(tmp_path, "notes", version="notaversion", body="See [this](none.md).\n")
+    link, told = Link(site), []
+    context = flows(site)._context
+    context.report = lambda finding: told.append((finding.code, len(link.asked)))
+    await link.run(
+        RegistryFlows(SITE, context).publish_folder(folder, version=number, dry_run=dry_run, namespace="ann")
+    )
+    assert [code for code, _ in told] == codes
+    assert told[-1][1] == (0 if dry_run else 1)

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Scope
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, UsageError
 from skillwire.folder.publish import PreparedSkill
+from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status, version_order
 from skillwire.model.skill import FileContent
@@ -232,7 +233,7 @@ class HostedSkillRoutes(ClientRoutes):
     async def _free_version(self, prepared: PreparedSkill) -> str:
         """Return the version to publish as, empty for the folder's own."""
         skill = prepared.skill
-        if all(finding.code != "VERSION_MISSING" for finding in skill.findings):
+        if prepared.folder.manifest.version or VERSION_RULES.isdisjoint(one.code for one in skill.findings):
             return ""
         versions = await self._store.versions(PackageName(skill.publisher, skill.name))
         if not versions:

@@ -82,6 +82,13 @@ class TestPublishing:
         assert (changed.status, changed.json()["id"]) == (200, "0.1.1")
         assert (await host(site, {**PLAIN, "a.py": "3"}, by="ann")).json()["latest_version_id"] == "0.1.2"
 
+    async def test_a_version_of_another_form_counts_as_none(self, site):
+        for number, version in enumerate(("0.1.0", "0.1.1")):
+            files = skill_files(version="notaversion", a_py=str(number))
+            assert (await host(site, files, by="ann")).json()["latest_version_id"] == version
+        stated = skill_files(version="notaversion", skill_toml='version = "2.0.0"\n')
+        assert (await host(site, stated, by="ann")).json()["latest_version_id"] == "2.0.0"
+
     async def test_a_version_that_is_stated_never_changes(self, site):
         await host(site, skill_files(), by="ann")
         other = await host(site, skill_files(text="Other.\n"), by="ann", skill="ann--notes")

@@ -263,14 +263,18 @@ class Registry:
 
     async def set_state(self, actor: Actor, package: Package, state: State) -> Package:
         """Archive, deprecate, quarantine or delete a package, or make it active again. Raises as :meth:`set_access`."""
-        await self._check_maintainer(actor, package)
-        _check_state(actor, package.state, state)
+        await self.check_state(actor, package, state)
         change = self._change(
             actor, f"package.{state.status}", str(package.name), reason=state.reason, successor=state.successor
         )
         await self.store.set_package_state(package.name, state, change)
         await self._follow_state(state)
         return package._replace(state=state)
+
+    async def check_state(self, actor: Actor, package: Package, state: State) -> None:
+        """Check that the actor may give a package this state. Raises as :meth:`set_access`, UsageError."""
+        await self._check_maintainer(actor, package)
+        _check_state(actor, package.state, state)
 
     async def _follow_state(self, state: State) -> None:
         self.changed()
@@ -521,6 +525,9 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         raise UsageError("REASON_FORM", message, fix="Say why: --reason TEXT.")
     if after.successor and read_package_name(after.successor) is None:
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
+    if after.successor and after.status is Status.ACTIVE:
+        fix = "Leave the successor out, or deprecate the package."
+        raise UsageError("REFERENCE", "what is active has no successor", fix=fix)
 
 
 _RAISE: Final = "Raise the version: a published one never changes."

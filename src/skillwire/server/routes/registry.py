@@ -210,20 +210,25 @@ class PackageRoutes:
         return tagged_answer(await self._describe(context, await self._find(context)))
 
     async def change(self, context: RequestContext) -> ASGIApp:
-        """Set the access or the state of a package."""
+        """Set the access, the state or the new name of a package; a refused request changes nothing."""
         asked, actor = await read_request(context, messages.PackageRequest), actor_of(context)
         found = await self._find(context)
         if asked.access is None and asked.status is None and not asked.renamed_to:
             raise UsageError("QUERY", "neither access, status nor renamed_to is given")
         if asked.renamed_to:
+            if asked != messages.PackageRequest(renamed_to=asked.renamed_to):
+                advice = "Set the access and the state in requests of their own, before the package redirects."
+                raise UsageError("QUERY", "renamed_to stands beside other fields", fix=advice)
             if (to := read_package_name(asked.renamed_to)) is None:
                 raise UsageError("REFERENCE", f"{ascii(asked.renamed_to)[:80]} is not NAMESPACE/NAME")
             return answer(await self._describe(context, await self._registry.redirect(actor, found, to)))
         await self._check_successor(context, found, asked.successor)
+        state = None if asked.status is None else State(Status(asked.status), asked.reason, asked.successor)
+        if state is not None:
+            await self._registry.check_state(actor, found, state)
         if asked.access is not None:
             found = await self._registry.set_access(actor, found, asked.access)
-        if asked.status is not None:
-            state = State(Status(asked.status), asked.reason, asked.successor)
+        if state is not None:
             found = await self._registry.set_state(actor, found, state)
         described = await self._describe(context, found)
         if asked.status == "quarantined":

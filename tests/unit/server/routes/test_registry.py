@@ -422,6 +422,45 @@ class TestStates:
             assert refused.json()["error"]["message"] == "ann/notes cannot be its own successor"
             assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
 
+    @pytest.mark.parametrize(
+        ("before", "asked", "status"),
+        [
+            ("public", {"access": "private", "status": "quarantined", "reason": "x"}, 403),
+            ("private", {"access": "public", "status": "deprecated", "reason": "a\nb"}, 400),
+            ("private", {"access": "public", "status": "deprecated", "successor": "bob/nothing"}, 404),
+            ("private", {"access": "public", "status": "active", "successor": "ann/memos"}, 400),
+            ("public", {"access": "private", "renamed_to": "ann/memos"}, 400),
+            ("public", {"status": "archived", "renamed_to": "ann/memos"}, 400),
+            ("public", {"reason": "x", "renamed_to": "ann/memos"}, 400),
+        ],
+    )
+    async def test_a_refused_change_changes_nothing(self, site, before, asked, status):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive("memos"))
+        path = "/packages/ann/notes"
+        assert (await site.call("PATCH", path, {"access": before}, by="ann")).status == 200
+        entries = len(await site.store.audit(0, 99))
+        refused = await site.call("PATCH", path, asked, by="ann")
+        assert (refused.status, bool(refused.json()["error"]["details"]["fix"])) == (status, True)
+        package = (await site.call("GET", path, by="ann")).json()
+        assert (package["namespace"], package["name"]) == ("ann", "notes")
+        assert (package["access"], package["status"]) == (before, {"status": "active"})
+        assert len(await site.store.audit(0, 99)) == entries
+
+    async def test_access_and_state_are_set_in_one_request(self, site):
+        await site.publish("ann")
+        asked = {"access": "restricted", "status": "archived", "reason": "complete"}
+        package = (await site.call("PATCH", "/packages/ann/notes", asked, by="ann")).json()
+        assert (package["access"], package["status"]) == ("restricted", {"status": "archived", "reason": "complete"})
+
+    async def test_an_active_version_has_no_successor(self, site):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive("memos"))
+        path, asked = "/packages/ann/notes/1.0.0", {"status": "active", "successor": "ann/memos"}
+        refused = await site.call("PATCH", path, asked, by="ann")
+        assert (refused.status, code_of(refused)) == (400, "REFERENCE")
+        assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
+
     async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
         await site.publish("ann")
         await site.publish("ann", skill_archive("memos"))

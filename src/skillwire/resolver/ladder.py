@@ -1,12 +1,12 @@
-"""The order in which the sources of a skill are asked, and what each outcome leads to.
+"""The ladder: the order in which sources are asked for a skill, and what follows each outcome.
 
 :data:`LADDER` has one row for each rung: local network, DHT, SkillCenter, cache; then the places that the user named.
-:data:`AFTER` has one row for each code. A :class:`Climb` asks the rungs that are in play, each within its deadline and
-the time that is left, until one has the skill. It records every rung: its result, its time, and the reason where it was
-not asked. A caller that cannot use what a rung found continues with the next one.
+:data:`AFTER` has one row for each code. A :class:`Climb` asks the enabled rungs in order, each within its deadline and
+the remaining time, until one has the skill. It records the result and duration of every rung, or why the rung was not
+asked. A caller that cannot use the result of a rung continues with the next one.
 
-With hedging, a rung is also asked when the one before takes longer than 95 % of its earlier answers; the first rung
-that finds something wins. Time and chance are arguments. Spec: SDP §12.1, §12.2.
+With hedging, the climb also asks a rung when the previous one takes longer than 95 % of its earlier answers; the first
+rung that finds a skill wins. Clock and random numbers are arguments. Spec: SDP §12.1, §12.2.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from skillwire.wire.exchange import TIME_LEFT, All, Flow, Sleep, within
 T = TypeVar("T")
 #: How a rung ended, what it found, and its error.
 _Result: TypeAlias = "tuple[RungTrace, list[T], SkillwireError | None]"
-_LOCAL: Final = 0.05  # seconds for a rung that asks no peer, when no time is left
-_RESERVED: Final = 0.25  # seconds that the rungs which ask peers leave to it, but no more than this share of all time
+_LOCAL_SECONDS: Final = 0.05  # for a rung that asks no peer, when no time is left
+_RESERVED_SECONDS: Final = 0.25  # kept for such a rung, but at most this share of the remaining time
 _RESERVED_SHARE: Final = 1 / 16
 _NO_TIME: Final = "no time is left"
-_PAUSE: Final = 0.05  # seconds before the second attempt, doubled before each further one
-_LONGEST_PAUSE: Final = 1.0
-_DURATIONS: Final = 64  # answers of a rung that its p95 is taken from
+_RETRY_SECONDS: Final = 0.05  # before the second attempt, doubled before each further one
+_LONGEST_RETRY_SECONDS: Final = 1.0
+_MAX_DURATIONS: Final = 64  # latest answers of a rung, which its p95 is computed from
 _NEGATIVE_SECONDS: Final = 5.0
-_NEGATIVES: Final = 256  # questions
+_MAX_NEGATIVES: Final = 256  # cached questions
 RungName = Literal["lan", "dht", "skillCenter", "cache", "named"]
 LAN, DHT, CENTER, CACHE, NAMED = "lan", "dht", "skillCenter", "cache", "named"
 
 
 class LadderRow(NamedTuple):
-    """One rung: seconds that it may take, attempts within them, and a guess of its p95 until there are figures.
+    """One rung: its deadline in seconds, the attempts within it, and its assumed p95 until enough answers are known.
 
-    ``is_local``: it asks no peer, so that it is asked even when no time is left.
+    ``is_local``: the rung asks no peer, so it is asked even when no time is left.
     """
 
     deadline: float
@@ -83,12 +83,12 @@ AFTER: Final[dict[str, Action]] = {
 }
 
 
-#: Codes of a network without an answer, which is no fault.
+#: Codes of a network that has no answer, which is no failure.
 SILENT: Final = frozenset({"DISC_001", "DISC_002"})
 
 
 class Outcome(StrEnum):
-    """The end of one rung."""
+    """How one rung ended."""
 
     FOUND = "found"
     NOTHING = "nothing"
@@ -99,20 +99,20 @@ class Outcome(StrEnum):
     NOT_REACHED = "not reached"
 
 
-#: Outcomes of rungs that leave the answer a negative one; after a failure the next question may be answered.
+#: A climb with only these outcomes is cached as a negative answer; after a failure the question is asked again.
 _NEGATIVE: Final = frozenset({Outcome.NOTHING, Outcome.TIMEOUT, Outcome.OFF})
 
 
 class Rung(NamedTuple, Generic[T]):
-    """A rung in play.
+    """A rung of one climb.
 
     Args:
         name: a key of :data:`LADDER`.
-        ask: returns what the source has, given the seconds that it may take.
-        off: why it is not asked; empty if it is.
-        row: its figures, where they are not those of the ladder.
-        start: readies what asks; the deadline begins after it, since the source is not asked before.
-        is_always: asked even when an earlier rung has found something.
+        ask: returns the skills of the source, given the seconds that it may take.
+        off: why the rung is not asked; empty if it is.
+        row: its limits, if they differ from those of the ladder.
+        start: prepares the source; the deadline begins after it.
+        is_always: the rung is asked even after an earlier one has found a skill.
     """
 
     name: str
@@ -124,9 +124,9 @@ class Rung(NamedTuple, Generic[T]):
 
 
 class Query(NamedTuple):
-    """A question to the rungs that find skills by what they are: all words and capabilities, one scene, one type.
+    """A search for skills by their properties: all words and capabilities, one scene, one type.
 
-    A skill called ``name`` is an answer where none has the rest.
+    If no skill has these properties, a skill called ``name`` is the answer.
     """
 
     words: str = ""
@@ -152,7 +152,7 @@ class RungTrace(NamedTuple):
 
 
 def outcome_of(error: SkillwireError) -> Outcome:
-    """Return how a rung ended that raised ``error``."""
+    """Return the outcome of a rung that raised ``error``."""
     if isinstance(error, NotFoundError):
         return Outcome.NOTHING
     if action_after(error) is Action.RETRY:
@@ -161,13 +161,13 @@ def outcome_of(error: SkillwireError) -> Outcome:
 
 
 def action_after(error: SkillwireError) -> Action:
-    """Return what follows ``error``; any node of the DHT may announce any name, which blocks no source below it."""
+    """Return what follows ``error``. A DHT error never stops a climb, since any node may announce any name."""
     if error.details.get("source") == DHT:
         return Action.NEXT
     return AFTER.get(error.code, Action.STOP if isinstance(error, TrustError) else Action.NEXT)
 
 
-def _is_last(result: _Result[Any]) -> bool:
+def _ends_climb(result: _Result[Any]) -> bool:
     """Whether a rung found something, or failed in a way that stops the climb."""
     _, found, error = result
     return bool(found) or (error is not None and action_after(error) is Action.STOP)
@@ -195,18 +195,18 @@ class Ladder:
         self._negative: OrderedDict[object, tuple[float, Climb[Any]]] = OrderedDict()
 
     def took(self, name: str, seconds: float) -> None:
-        """Keep the duration of an answer."""
-        self._durations.setdefault(name, deque(maxlen=_DURATIONS)).append(seconds)
+        """Store the duration of an answer."""
+        self._durations.setdefault(name, deque(maxlen=_MAX_DURATIONS)).append(seconds)
 
     def p95(self, name: str) -> float:
-        """Return the seconds within which 95 % of a rung's answers came."""
+        """Return the 95th percentile of a rung's durations, in seconds."""
         known = sorted(self._durations.get(name, ()))
-        return known[len(known) * 95 // 100] if len(known) >= _DURATIONS // 4 else LADDER[name].p95
+        return known[len(known) * 95 // 100] if len(known) >= _MAX_DURATIONS // 4 else LADDER[name].p95
 
     def climb(self, question: object, rungs: Sequence[Rung[T]], seconds: float | None = None) -> Climb[T]:
-        """Return a new climb within ``seconds``; for a question without an answer a moment ago, that climb at its end.
+        """Return a new climb within ``seconds``, or the cached climb of this ``question`` that found nothing.
 
-        An empty ``question`` is asked anew each time.
+        An empty ``question`` is never cached.
         """
         until, climb = self._negative.get(question, (0.0, None))
         if question and climb is not None and self.clock() < until:
@@ -214,11 +214,11 @@ class Ladder:
         return Climb(self, question, rungs, seconds)
 
     def keep_negative(self, question: object, climb: Climb[Any]) -> None:
-        """Keep a climb that found nothing."""
+        """Cache a climb that found nothing."""
         if question:
             self._negative[question] = self.clock() + _NEGATIVE_SECONDS, climb
             self._negative.move_to_end(question)
-            if len(self._negative) > _NEGATIVES:
+            if len(self._negative) > _MAX_NEGATIVES:
                 self._negative.popitem(last=False)
 
 
@@ -250,22 +250,22 @@ class Climb(Generic[T]):
         return (*self._traces, *left)
 
     def next(self) -> Flow[list[T]]:
-        """Return what the next rung with a result has; an empty list when every rung answered that it has nothing.
+        """Return the skills of the next rung that has any; an empty list when no rung is left.
 
-        Raises SkillwireError: a rung's error that stops the climb, or at its end the first one, with all rungs in its
-        message and ``details``.
+        Raises SkillwireError: an error that stops the climb; after the last rung the first error, which names all rungs
+        in its message and ``details``.
         """
         is_over, found = not self._waiting, list[T]()
         while self._waiting and not found:
             if self._ladder.hedges and sum(not (rung.off or rung.is_always) for rung in self._waiting) > 1:
                 found = yield from self._race()
             else:
-                found = self._take(*(yield from self._ask(self._waiting.pop(0))))
+                found = self._record(*(yield from self._ask(self._waiting.pop(0))))
         if found:
             self._has_found = True
             for rung in [rung for rung in self._waiting if rung.is_always]:
                 self._waiting.remove(rung)
-                found = [*found, *self._take(*(yield from self._ask(rung)))]
+                found = [*found, *self._record(*(yield from self._ask(rung)))]
         elif not (self._has_found or is_over or self._is_cut_short) and _NEGATIVE.issuperset(
             trace.outcome for trace in self._traces
         ):
@@ -276,15 +276,15 @@ class Climb(Generic[T]):
         return found
 
     def reject(self, error: SkillwireError) -> None:
-        """Record that what the last rung found cannot be used; raise ``error`` where that stops the climb."""
+        """Record that the result of the last rung cannot be used; raise ``error`` if it stops the climb."""
         number = max(n for n, trace in enumerate(self._traces) if trace.outcome is Outcome.FOUND)
         trace = self._traces.pop(number)._replace(outcome=outcome_of(error), code=error.code, reason=error.message)
         self._traces.insert(number, trace)
         self._errors.append(error)
-        self._follow(error)
+        self._apply_action(error)
 
     def _ask(self, rung: Rung[T]) -> Flow[_Result[T]]:
-        """Ask one rung once it has started; return how it ended."""
+        """Start and ask one rung; return its result."""
         if rung.off or rung.ask is None:
             return RungTrace(rung.name, Outcome.OFF, reason=rung.off), [], None
         began = self._ladder.clock()
@@ -299,19 +299,19 @@ class Climb(Generic[T]):
         return (yield from self._ask_repeatedly(rung, rung.ask, began))
 
     def _ask_repeatedly(self, rung: Rung[T], ask: Callable[[float], Flow[list[T]]], began: float) -> Flow[_Result[T]]:
-        """Ask one rung, as often as its row says; return how it ended since it ``began``."""
+        """Ask one rung, with as many attempts as its row allows; durations count from ``began``."""
         clock, row = self._ladder.clock, rung.row or LADDER[rung.name]
         left = yield TIME_LEFT
         started = clock()
         left = left if self._end is None else min(left, self._end - started)
-        end = started + min(row.deadline, self._share(left, row))
+        end = started + min(row.deadline, self._seconds_for(left, row))
         if end <= started:
             return RungTrace(rung.name, Outcome.NOT_REACHED, reason=_NO_TIME), [], None
         failure: SkillwireError | None = None
         found: list[T] = []
         attempts = 0
         while attempts < row.attempts:
-            share = 2 ** (row.attempts - attempts - 1) / (2**row.attempts - 1)  # an answer comes at once, or seldom
+            share = 2 ** (row.attempts - attempts - 1) / (2**row.attempts - 1)  # most answers come early
             seconds = (end - started) * share if attempts + 1 < row.attempts else end - clock()
             attempts += 1
             failure = None
@@ -325,7 +325,7 @@ class Climb(Generic[T]):
                 break
             from skillwire.wire.pacing import backoff  # noqa: PLC0415  # few rungs are asked again
 
-            pause = backoff(attempts, self._ladder.chance(), base=_PAUSE, cap=_LONGEST_PAUSE)
+            pause = backoff(attempts, self._ladder.chance(), base=_RETRY_SECONDS, cap=_LONGEST_RETRY_SECONDS)
             if (pause := min(pause, end - clock())) > 0:
                 yield Sleep(pause)
         seconds = round(clock() - began, 3)
@@ -338,26 +338,26 @@ class Climb(Generic[T]):
             self._is_cut_short = True
         return RungTrace(rung.name, outcome, seconds, attempts, failure.code, failure.message), [], failure
 
-    def _share(self, left: float, row: LadderRow) -> float:
-        """Return the seconds of ``left`` that a rung may take."""
+    def _seconds_for(self, left: float, row: LadderRow) -> float:
+        """Return how many of the ``left`` seconds a rung may take."""
         if row.is_local:
-            return max(left, _LOCAL)
+            return max(left, _LOCAL_SECONDS)
         if not self._has_local:
             return left
         if self._reserved is None:
-            self._reserved = min(_RESERVED, left * _RESERVED_SHARE)
+            self._reserved = min(_RESERVED_SECONDS, left * _RESERVED_SHARE)
         return max(left - self._reserved, 0.0)
 
-    def _take(self, trace: RungTrace, found: list[T], error: SkillwireError | None) -> list[T]:
-        """Record how a rung ended; return what it found."""
+    def _record(self, trace: RungTrace, found: list[T], error: SkillwireError | None) -> list[T]:
+        """Record the result of a rung; return its skills."""
         self._traces.append(trace)
         if error is not None:
             self._errors.append(error)
-            self._follow(error)
+            self._apply_action(error)
         return found
 
-    def _follow(self, error: SkillwireError) -> None:
-        """Put the cache first after a failed network; raise an error that stops the climb."""
+    def _apply_action(self, error: SkillwireError) -> None:
+        """Move the cache to the front after a network failure; raise an error that stops the climb."""
         action = action_after(error)
         if action is Action.STOP:
             raise self._described(error)
@@ -365,11 +365,11 @@ class Climb(Generic[T]):
             self._waiting.sort(key=lambda rung: rung.name != CACHE)
 
     def _race(self) -> Flow[list[T]]:
-        """Ask the waiting rungs, each when the one before has ended or is slow; return what the first one found."""
+        """Ask the waiting rungs, each when the previous one has ended or exceeds its p95; return the first result."""
         rungs = [rung for rung in self._waiting if not rung.is_always]
         self._waiting = [rung for rung in self._waiting if rung.is_always]
         delays = [self._ladder.p95(rung.name) for rung in rungs]
-        results: list[_Result[T] | None] = yield All([*map(self._ask, rungs)], is_enough=_is_last, delays=delays)
+        results: list[_Result[T] | None] = yield All([*map(self._ask, rungs)], is_enough=_ends_climb, delays=delays)
         best: list[T] = []
         for rung, result in zip(rungs, results, strict=True):
             if result is None:
@@ -377,11 +377,11 @@ class Climb(Generic[T]):
             elif isinstance(result, SkillwireError):
                 raise result
             else:
-                best = best or self._take(*result)
+                best = best or self._record(*result)
         return best
 
     def _described(self, error: SkillwireError) -> SkillwireError:
-        """Return ``error`` with the rungs in its details, and in its message where there was more than one."""
+        """Return ``error`` with all rungs in its details, and in its message if several were tried."""
         if "rungs" in error.details:
             return error
         message = error.message

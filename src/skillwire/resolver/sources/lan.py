@@ -1,15 +1,14 @@
 """Skills of a local network and of the SkillCenter, by capability, in the order in which they are called.
 
-``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name; the ladder says where they
-are looked for. Providers of one rung are called in one order: healthy before unknown, certified before others, then by
-name, so that every client decides alike. After a provider that failed before it accepted a call, the next is called;
-after one that may have accepted it, none is, since the call would run twice. A time limit bounds all providers
-together. The reason for each skipped provider is reported.
+``lan:CAPABILITY`` means the providers of that capability, or, without any, the skills of that name; the ladder decides
+which sources are asked. Every client calls the providers of a rung in the same order: healthy before unknown, certified
+before others, then by name. If a provider fails before it accepts the call, the client calls the next one. If it may
+have accepted the call, the client stops, since the call could run twice. A time limit bounds all providers together.
+The reason for each skipped provider is reported.
 
-The SkillCenter of the settings is the rung below the local network and the DHT. Each row of its answer leads to a skill
-of its own origin, read as any other skill of that origin, so its digest comes from an index; a row that states another
-digest of the version stops the search. The answer is kept for as long as ``skillCenter.cache`` says; the cache's rung
-reads it again without a request.
+The SkillCenter is the rung below the local network and the DHT. Each row of its answer names a skill of its origin,
+whose digest is read from that origin's index; a row that states another digest of the version stops the search. The
+answer is cached as long as ``skillCenter.cache`` says; the cache rung reads it without a request.
 
 Spec: SDP §3, §7.2, §8, §12, §13.2; docs/decisions/0013. Trust: announcements are untrusted; unverified skills are used
 only when the user allows it. Answers of the SkillCenter are hostile: a row with another origin is skipped.
@@ -57,8 +56,8 @@ if TYPE_CHECKING:
 
 Stage = Literal["reading", "checking", "calling"]
 
-_NAMED: Final = 5  # reasons in one message
-_OFFERED: Final = 16  # rows of an answer of the SkillCenter that are read
+_MAX_REASONS: Final = 5  # reasons in one message
+_MAX_ROWS: Final = 16  # rows that are read of a SkillCenter's answer
 _OK: Final = 200
 _UNVERIFIED_FIX: Final = (
     "Compare its key's words: skillwire lan trust AGENT; or name its certificate's root in [discovery.trust] roots. To "
@@ -76,7 +75,7 @@ _UNHEARD_FIX: Final = (
 
 
 class LanSource(Source):
-    """The source of the local network, which only a search names; a bare name is looked up by the ladder."""
+    """The source of the local network, which only a search can name; the ladder resolves bare names."""
 
     def __init__(self, context: ResolveContext) -> None:
         del context
@@ -95,7 +94,7 @@ def http_url(skill: LanSkill) -> str:
 
 
 def ref_of(skill: LanSkill) -> SkillRef:
-    """Return a skill of the network as one from any other source."""
+    """Return the reference of a skill of the network."""
     return SkillRef(
         name=skill.skill_id,
         origin=http_url(skill),
@@ -112,7 +111,7 @@ def ref_of(skill: LanSkill) -> SkillRef:
 
 
 def answers(skills: Sequence[LanSkill], query: Query) -> list[LanSkill]:
-    """Return the skills that ``query`` asks for, or else those of its name, in call order; words rank them."""
+    """Return the skills that match ``query``, or else those of its name, in call order; words rank them."""
     filters = query.capabilities, query.scenes, query.types
     found = [skill for skill in skills if skill.fits(*filters)] if any(filters) or not query.name else []
     if not found and query.name:
@@ -125,23 +124,23 @@ def answers(skills: Sequence[LanSkill], query: Query) -> list[LanSkill]:
 
 
 def asked_capability(skill: LanSkill, query: str) -> str:
-    """Return the capability of a skill that the words of ``query`` name best, else its first, else the skill's name."""
+    """Return the capability that matches the words of ``query`` best, else the first one, else the skill's name."""
     named = [one for one, _ in rank(query, skill.capabilities, lambda one: (one, ""))]
     return next(iter((*named, *skill.capabilities, skill.skill_id)))
 
 
 def describe_lan_skill(skill: LanSkill) -> str:
-    """Return capabilities and scenes in place of a description, for which datagrams have no room."""
+    """Return capabilities and scenes as a description, which datagrams lack."""
     able = ", ".join(skill.capabilities)
     scenes = f"scene {', '.join(skill.scenes)}" if skill.scenes else ""
     return "; ".join(part for part in (able, scenes) if part) or str(skill.skill_type)
 
 
 def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
-    """Return the published skill that was announced, with the digest of the server's indexes, which datagrams lack.
+    """Return the announced skill as its server publishes it, with the digest of the server's index.
 
-    A record of the DHT states one, which must be the same. Raises FetchError (``DISC_006``) if its server has none of
-    this name, TrustError (``DIGEST_CONFLICT``).
+    Datagrams have no digest; the one of a DHT record must equal the index's. Raises FetchError (``DISC_006``) if the
+    server has no skill of this name, TrustError (``DIGEST_CONFLICT``).
     """
     name, named = skill.skill_id, list[SkillRef]()
     for one in found:
@@ -175,18 +174,18 @@ class SkippedProvider(NamedTuple):
 
 
 def provider_label(ref: SkillRef) -> str:
-    """Return ``of AGENT at HOST:PORT``, or ``at`` and the origin where no agent announces the skill."""
+    """Return ``of AGENT at HOST:PORT``, or ``at ORIGIN`` if no agent announces the skill."""
     return ref.lan.publisher_label if ref.lan is not None else f"at {ref.origin}"
 
 
 class Providers:
-    """The providers of a capability, one after the other, rung by rung; ``passed`` are those that were skipped.
+    """Yields the providers of a capability, rung by rung; ``passed`` has the skipped ones.
 
     Args:
-        capability: or the name of a skill.
-        climb: finds them.
+        capability: a capability, or the name of a skill.
+        climb: finds the providers.
         use_unverified: use skills without a certified key.
-        limit: for all of them together.
+        limit: time for all providers together.
         on_climb: called with the rungs that were tried for a provider.
     """
 
@@ -226,7 +225,7 @@ class Providers:
             if not self._waiting and len(self.passed) > passed:
                 self.climb.reject(self._exhausted())
         if self.limit.is_over:
-            reasons = "".join(f"; {one.reason}" for one in self.passed[:_NAMED])
+            reasons = "".join(f"; {one.reason}" for one in self.passed[:_MAX_REASONS])
             raise FetchError(
                 "TIMEOUT", f"no provider could be called within {in_seconds(self.limit.seconds or 0)}{reasons}"
             )
@@ -256,29 +255,29 @@ class Providers:
         if all(are_unverified):
             message = f"none of the {count} skills that offer {self.capability} has a certified key"
             return TrustError("DISC_004", message, fix=fix)
-        reasons = "; ".join(one.reason for one in self.passed[:_NAMED])
-        more = f"; and {count - _NAMED} more" if count > _NAMED else ""
+        reasons = "; ".join(one.reason for one in self.passed[:_MAX_REASONS])
+        more = f"; and {count - _MAX_REASONS} more" if count > _MAX_REASONS else ""
         message = f"none of the {count} skills that offer {self.capability} could be called: {reasons}{more}"
         return FetchError("DISC_006", message, fix=fix)
 
     def lookup_seconds(self) -> float:
-        """Return how long a document of the last :meth:`next` may take.
+        """Return how many seconds a document of the last provider may take.
 
-        While another provider is known, it is a few seconds, and half of the time that is left at most.
+        While another provider is known, it is a few seconds and at most half of the remaining time.
         """
         share, bound = (2, limits.CALL_LOOKUP_SECONDS) if self._waiting else (1, limits.CALL_LAST_LOOKUP_SECONDS)
         return min((self.limit.left() or math.inf) / share, float(bound))
 
     def failed(self, ref: SkillRef, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
-        """Skip a provider that could not be called; raise ``error`` where the next must not be called.
+        """Skip a provider that could not be called; raise ``error`` if no other one may be called.
 
         Args:
             ref: from :meth:`next`.
-            error: of the call.
+            error: the error of the call.
             stage: ``reading`` the descriptor, ``checking`` the call against it, or ``calling``.
             is_safe: whether the call may run twice without harm.
         """
-        # Wrong inputs are wrong for every provider; a wrong address is this provider's.
+        # Invalid inputs are invalid for every provider; an invalid address is a fault of this one.
         may_go_on = stage == "reading" or isinstance(error, TrustError)
         if stage == "calling":
             may_go_on = error.may_be_accepted is False or (is_safe and isinstance(error, FetchError))
@@ -297,7 +296,7 @@ class Providers:
 
 
 def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
-    """Return the error for a silent network; after a question about ``scene``, where there is one."""
+    """Return the error for a network that does not answer, to a request for ``scene`` if given."""
     groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
     return FetchError(
@@ -311,7 +310,7 @@ def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
 
 
 def not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
-    """Return the error for a scene without a provider that has these capabilities, or without any answer."""
+    """Return the error for a scene without a provider of these capabilities, or without any answer."""
     if not result.is_missing:
         return no_answer(settings, result.scene)
     what = "capability" if len(capabilities) == 1 else "capabilities"
@@ -320,7 +319,7 @@ def not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSe
 
 
 def unusable(skill: LanSkill) -> SkillwireError:
-    """Return why a skill that is not verified is not used: its key is not certified, or no agent offers it."""
+    """Return the error for an unverified skill: its agent has no certified key, or no agent offers it."""
     if not skill.agent_id:
         message = f"only other agents mention {skill.skill_id}, and its own agent does not answer"
         return FetchError("DISC_006", message, place=SourceLocation(http_url(skill)), fix=_UNHEARD_FIX)
@@ -329,15 +328,15 @@ def unusable(skill: LanSkill) -> SkillwireError:
 
 
 def revoked(agent_id: str, skill_id: str, place: str) -> TrustError:
-    """Return the refusal to use a skill of an agent whose key was revoked."""
+    """Return the error for a skill of an agent whose key was revoked."""
     message = f"{agent_id}, which offers {skill_id}, is refused: {REVOKED}"
     return TrustError("DISC_004", message, place=SourceLocation(place), fix=REVOKED_FIX.format(agent=agent_id))
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:
-    """Return the refusal to join a scene whose provider has no certified key.
+    """Return the error for a scene whose provider has no certified key.
 
-    ``is_heard``: the provider has registered here itself; otherwise only other agents name it.
+    ``is_heard``: the provider has registered with this agent; otherwise only other agents name it.
     """
     if is_heard:
         message = f"{skill_id}, which provides the scene {scene}, has no certified key"
@@ -347,14 +346,14 @@ def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool
 
 
 def unreachable_scene(scene: str, endpoints: Sequence[str]) -> FetchError:
-    """Return the error for a scene none of whose providers takes a connection."""
+    """Return the error for a scene whose providers all refuse connections."""
     message = f"no provider of the scene {scene} takes a connection; tried {', '.join(dict.fromkeys(endpoints))}"
     fix = "Start the provider again, or allow TCP connections to its port; then request the scene again."
     return FetchError("DISC_006", message, place=SourceLocation(endpoints[0]), fix=fix)
 
 
 def search_center(settings: LanSettings, query: Query, context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return the skills that have what ``query`` asks for, or else those of its name; offline, of a kept answer.
+    """Return the SkillCenter's skills that match ``query``, or else those of its name; offline from the cache.
 
     Raises FetchError, DecodeError, ValidationError (``REGISTRY_ANSWER``).
     """
@@ -371,7 +370,7 @@ def search_center(settings: LanSettings, query: Query, context: ResolveContext) 
 def _search_center(
     settings: LanSettings, search: dict[str, object], context: ResolveContext, end: str = ""
 ) -> Flow[list[SkillRef]]:
-    """Return the skills of a search whose addresses have this ``end``; raise the first error where no row is usable."""
+    """Return the skills of a search whose endpoints end with ``end``; raise the first error if no row is usable."""
     url = f"{settings.center_url.rstrip('/')}/api/skills/search"
     body = json.dumps({key: value for key, value in search.items() if value}, sort_keys=True).encode()
     answer = yield from _ask_center(settings, url, body, context)
@@ -379,7 +378,7 @@ def _search_center(
         return []
     found: list[SkillRef] = []
     failures: list[SkillwireError] = []
-    for row in [row for row in _rows_of(answer.body, url) if str(row.get("endpoint")).endswith(end)][:_OFFERED]:
+    for row in [row for row in _rows_of(answer.body, url) if str(row.get("endpoint")).endswith(end)][:_MAX_ROWS]:
         try:
             found += yield from _resolve_row(row, url, context)
         except SkillwireError as error:
@@ -397,7 +396,7 @@ def _search_center(
 
 
 def _ask_center(settings: LanSettings, url: str, body: bytes, context: ResolveContext) -> Flow[CachedResponse | None]:
-    """Return the answer to a search, which is kept; offline the kept one, or None without one that is fresh."""
+    """Return the answer to a search, and cache it; offline the cached one, or None without a fresh one."""
     key, credential = f"{url}#{hashlib.sha256(body).hexdigest()}", context.credential_for(url)
     if context.offline:
         kept = yield from work(lambda: context.cache.look_up(key, credential))
@@ -411,21 +410,21 @@ def _ask_center(settings: LanSettings, url: str, body: bytes, context: ResolveCo
         message = server_message(response.body) or f"status {response.status} came"
         raise FetchError("HTTP_STATUS", message, place=SourceLocation(url))
     answer = CachedResponse(key, response.body, response.headers, context.clock())
-    _rows_of(answer.body, url)  # another answer is not kept
+    _rows_of(answer.body, url)  # an invalid answer is not cached
     if settings.keeps_center:
         yield from work(partial(context.keep, answer, credential))
     return answer
 
 
 def _resolve_row(row: dict[str, Any], url: str, context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return the skill of a row. Raises TrustError (``DIGEST_CONFLICT``) where its index, asked anew, disagrees."""
+    """Return the skill of a row. Raises TrustError (``DIGEST_CONFLICT``) if the refreshed index has another digest."""
     endpoint = str(row.get("endpoint", ""))
     if parse_url(endpoint).origin != parse_url(url).origin:
         raise ValidationError("URL", f"{ascii(endpoint)[:120]} is not of the SkillCenter's origin")
     stated = Digest.parse(str(row["digest"])) if row.get("digest") else None
     is_last = context.refresh or context.offline
     conflict: SkillwireError | None = None
-    for asked in (context,) if is_last else (context, context._replace(refresh=True)):  # a cache may be behind
+    for asked in (context,) if is_last else (context, context._replace(refresh=True)):  # the cached index may be old
         skills = yield from resolve(parse_reference(endpoint), asked)
         rows = [one._replace(version=str(row.get("version")), digest=stated, found_via="a search") for one in skills]
         conflict = conflicting_digests([*skills, *rows])

@@ -392,4 +392,5 @@ class Climb(Generic[T]):
             error.code, message, place=error.place, fix=error.fix, details=details, in_python=error.in_python
         )
         described.may_be_accepted = error.may_be_accepted
-        return described
+        described.__cause__ = error.__cause__  # else a traceback shows both as two errors
+        return described.with_traceback(error.__traceback__)

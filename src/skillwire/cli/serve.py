@@ -254,8 +254,6 @@ def command(
     network = read_lan(
         configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes, dht=dht
     )
-    if network is None and has_authority(configuration.discovery, registry=registry):
-        output.note(warning("authority has no effect: "), "add --lan to issue certificates")
     node = read_dht(configuration.discovery, dht=dht, discovery=discovery)
     application = app.create_app(
         folders,
@@ -400,11 +398,6 @@ def base_url_warning(base_url: str | None, listeners: Sequence[socket]) -> tuple
     everywhere = "::" if ":" in base.host else "0.0.0.0"  # noqa: S104  # what the user is advised to choose
     why = f"the server listens on {places[0][0]} alone; unless a proxy listens there, add --host {everywhere}"
     return (f"not reached at {base_url}: ", why) if is_ours else None
-
-
-def has_authority(configured: LanSettings | None, *, registry: bool) -> bool:
-    """Whether the settings of a server name an authority; the user's own count for a registry alone."""
-    return bool((configured or registry) and discovery_settings(configured, None).authority)
 
 
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:

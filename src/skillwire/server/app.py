@@ -291,7 +291,7 @@ def create_app(
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
         ValidationError: ``URL`` when ``base_url`` is no http(s) URL.
         StorageError: ``SECRETS_FILE`` when the file of secrets cannot be used.
-        NotFoundError: ``CA_FOLDER`` when ``lan`` names an authority that is not there.
+        NotFoundError: ``CA_FOLDER`` when the settings name an authority that is not there.
     """
     parts = make_components(
         folders,
@@ -348,16 +348,18 @@ def make_services(
         )
         catalog.follows.append(missing.log)
     service = authority = node = identity = None
-    if lan is not None or dht is not None:
+    issuing = lan or parts.configuration.discovery or (own_discovery() if parts.packages is not None else None)
+    if lan is not None or dht is not None or (issuing is not None and issuing.authority):
         from skillwire.server.lan import compose  # noqa: PLC0415  # mDNS and cryptography
 
         if lan is not None:
             identity = None if dht is None else compose.SharedIdentity(lan)
             secrets = partial(_secrets, parts.configuration.executions)
             service = compose.make_lan(lan, parts, functions, secrets, identity)
-            authority = compose.make_authority(lan)
         if dht is not None:
             node = compose.make_dht(dht, parts, service, identity)
+        if issuing is not None:
+            authority = compose.make_authority(issuing)
 
     def is_public(skill: str) -> bool:
         return catalog.current is not None and skill in catalog.current.catalog.skills

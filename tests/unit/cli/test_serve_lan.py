@@ -3,7 +3,7 @@
 import pytest
 
 from skillwire.cli.main import run
-from skillwire.cli.serve import has_authority, read_goodbye_reason, read_lan
+from skillwire.cli.serve import read_goodbye_reason, read_lan
 from skillwire.errors import SkillwireError, UsageError, ValidationError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -18,16 +18,6 @@ def place(tmp_path, monkeypatch):
 
 def read(configured=None, *, lan=True, interfaces=(), discovery=None):
     return read_lan(configured, lan=lan, interfaces=interfaces, discovery=discovery)
-
-
-def test_an_authority_that_has_no_effect_without_lan_is_noticed(tmp_path):
-    configured = LanSettings(authority="ca")
-    assert has_authority(configured, registry=False)
-    assert not has_authority(LanSettings(), registry=True)
-    (tmp_path / "home" / "config").mkdir(parents=True)
-    (tmp_path / "home" / "config" / "skillwire.toml").write_text('[discovery.trust]\nauthority = "ca"\n')
-    assert has_authority(None, registry=True)
-    assert not has_authority(None, registry=False)
 
 
 def test_without_lan_there_is_none():

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 from tests.support.command import run_command
+from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -23,6 +24,7 @@ from skillwire.protocols.skill_discovery.credentials import read_issued
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.context import ResolveContext
+from skillwire.server import create_app
 from skillwire.trust.certificates import RequestedNames, belongs, encode_request, read_key
 from skillwire.trust.ecdsa import new_key
 from skillwire.wire.exchange import HttpResponse
@@ -155,6 +157,19 @@ async def test_a_renewed_and_a_revoked_center_are_followed(site, authority, tmp_
     authority.revoke(first, time.time())
     assert (await site.get("/api/pki/chain")).body.count(PEM) == 2
     assert await certified() == [False, True]
+
+
+@pytest.mark.parametrize("case", [(True, True, 200), (True, False, 404), (False, False, 200)])
+async def test_an_authority_of_the_settings_issues_without_the_local_network(tmp_path, authority, monkeypatch, case):
+    of_user, registry, status = case
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "own"))
+    configuration = tmp_path / "server.toml"
+    settings = tmp_path / "own/config/skillwire.toml" if of_user else configuration
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[discovery.trust]\nauthority = "{authority.folder}"\n')
+    made = Asgi(create_app((), blobs=tmp_path, registry=registry, configuration=None if of_user else configuration))
+    assert (await made.get("/api/pki/chain")).status == status
+    await made.application.shutdown()
 
 
 async def test_without_an_authority_nothing_is_there(tmp_path):

@@ -248,16 +248,16 @@ class Registry:
     # --- states ------------------------------------------------------------------------------------------
 
     async def set_version_state(self, actor: Actor, package: Package, version: str, state: State) -> PackageVersion:
-        """Yank, deprecate, quarantine a version, or make it active again. Raises TrustError, NotFoundError.
+        """Yank, deprecate, quarantine a version, or make it active again. Raises as :meth:`describe_version`.
 
         Versions of a package that redirects are changed too: their artifacts are still served by digest.
         """
         found = await self.describe_version(package, version)
         await self.require(actor, Role.PUBLISHER, package.name.namespace, scope=PUBLISH)
         _check_state(actor, found.state, state)
-        target = f"{package.name}@{version}"
+        target = f"{package.name}@{found.version}"
         change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
-        await self.store.set_version_state(package.name, version, state, change)
+        await self.store.set_version_state(package.name, found.version, state, change)
         await self._follow_state(state)
         return found._replace(state=state)
 
@@ -370,28 +370,35 @@ class Registry:
         """Return a version, the latest one by default, for download.
 
         Raises NotFoundError (``VERSION_NOT_FOUND``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``,
-        ``QUARANTINED``).
+        ``QUARANTINED``, ``YANKED``).
         """
-        found = await self.describe_version(package, version or package.latest)
+        found = await self.shown_version(package, version)
         check_use(principal, package)
-        for state in (package.state, found.state):
-            if state.status is Status.QUARANTINED:
-                reason = state.reason or "no reason is given"
-                raise TrustError("QUARANTINED", f"{package.name} {found.version} is in quarantine: {reason}")
+        if package.state.status is Status.QUARANTINED:
+            raise _withdrawn(found, package.state)
+        if found.state.status is Status.QUARANTINED or not (version or package.latest):
+            raise _withdrawn(found, found.state)
         return found
 
     async def describe_version(self, package: Package, version: str) -> PackageVersion:
-        """Return a version, also one that may not be downloaded. Raises NotFoundError (``VERSION_NOT_FOUND``).
+        """Return a version, also one that may not be downloaded; an empty text stands for the latest one.
 
-        An empty text stands for the latest version, or for the highest one where none is resolved.
+        Raises NotFoundError (``VERSION_NOT_FOUND``), TrustError (``YANKED``, ``QUARANTINED``) where none is resolved.
         """
         if not version and not package.latest:
-            return (await self.store.versions(package.name))[0]
+            highest = await self.shown_version(package)
+            raise _withdrawn(highest, highest.state)
         version = version or package.latest
         found = await self.store.version(package.name, version) if is_version(version) else None
         if found is None:
             raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
         return found
+
+    async def shown_version(self, package: Package, version: str = "") -> PackageVersion:
+        """Return a version as :meth:`describe_version`; an empty text may stand for the highest one, to show it."""
+        if version or package.latest:
+            return await self.describe_version(package, version)
+        return (await self.store.versions(package.name))[0]
 
     async def resolved(self, package: Package) -> list[PackageVersion]:
         """Return the versions that are resolved, highest first."""
@@ -513,6 +520,16 @@ def check_use(principal: Principal, package: Package) -> None:
     if not may_use(principal, package):
         code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
         raise TrustError(code, f"{package.name} is restricted to some accounts")
+
+
+def _withdrawn(version: PackageVersion, state: State) -> TrustError:
+    """Return the refusal of a version in quarantine, or of a yanked one that would be the latest."""
+    what, reason = f"{version.package} {version.version}", state.reason or "no reason is given"
+    if state.status is Status.QUARANTINED:
+        return TrustError("QUARANTINED", f"{what} is in quarantine: {reason}")
+    own = f"To use the yanked one nevertheless, name its version, {version.version}."
+    fix = f"Use {state.successor} instead." if state.successor else own
+    return TrustError("YANKED", f"{what} is yanked, and no other version is resolved: {reason}", fix=fix)
 
 
 def _check_state(actor: Actor, before: State, after: State) -> None:

@@ -216,8 +216,8 @@ class HostedSkillRoutes(ClientRoutes):
         """Yank a version."""
         actor, package = actor_of(context), await self._find(context)
         state, version = State(Status.YANKED, _YANKED), _asked(context, package)
-        await self._registry.set_version_state(actor, package, version, state)
-        return answer({"id": version, "type": "skill_version_deleted"})
+        yanked = await self._registry.set_version_state(actor, package, version, state)
+        return answer({"id": yanked.version, "type": "skill_version_deleted"})
 
     async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PublishedVersion:
         """Publish the files in the body, under a version that is free unless they state one."""

@@ -222,7 +222,7 @@ class PackagePages(SkillPages):
         """Answer with the differences between the versions ``from`` and ``to``."""
         package, _ = await self._find(context, principal)
         fields = self._fields(context)
-        old, new = [await self._registry.describe_version(package, fields.get(name, "")) for name in ("from", "to")]
+        old, new = [await self._registry.shown_version(package, fields.get(name, "")) for name in ("from", "to")]
         for version in (old, new):
             await self._open(principal, package, version)
         return await self.made(context, partial(difference_page, package, old, new, self._blobs))
@@ -252,12 +252,14 @@ class PackagePages(SkillPages):
         if package.name != asked:
             rest = quote(context.path.removeprefix(f"/packages/{asked}"), safe="/@+")
             raise ProblemError(moved(context, f"/packages/{package.name}{rest}", str(package.name)))
-        return package, await self._registry.describe_version(package, wanted if wanted or not mark else mark)
+        return package, await self._registry.shown_version(package, wanted or mark)
 
     async def _find_file(
         self, context: RequestContext, principal: Principal
     ) -> tuple[Package, PackageVersion, SkillFile]:
         package, version = await self._find(context, principal)
+        if "@" not in context.parameters["package"]:
+            await self._registry.version(principal, package)  # refuses the highest one where none is resolved
         await self._open(principal, package, version)
         file = version.skill.find_file(context.parameters["file"])
         if file is None:
@@ -285,7 +287,7 @@ class PackagePages(SkillPages):
         if namespace.name != asked:
             raise ProblemError(moved(context, f"/publishers/{namespace.name}", namespace.name))
         found, following = await self._registry.packages(principal, asked, after, limits.PAGE_SKILLS)
-        packages = [(one, await self._registry.describe_version(one, "")) for one in found]
+        packages = [(one, await self._registry.shown_version(one)) for one in found]
         members = await self._store.members(asked) if is_member(principal, asked) else {}
 
         shown = ShownPublisher(namespace, packages, members, following, time.time())

@@ -24,6 +24,7 @@ from skillwire.cli.options import (
 from skillwire.cli.output import Output, Styled, bold, dim, failure, output_options, success, warning
 from skillwire.errors import NotFoundError
 from skillwire.model.access import EVERY_SKILL, Token
+from skillwire.registry.accounts import Accounts
 from skillwire.registry.tokens import Tokens, check_form, read_scopes
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def list_(*, output: Output) -> None:
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     """Revoke a token, immediately and permanently."""
     tokens = _tokens_with(token_id)
-    token = run_async(tokens.look_up(token_id) if dry_run else tokens.revoke(token_id))
+    token = run_async(tokens.look_up(token_id) if dry_run else _accounts().revoke_here(token_id))
     _document(output, token, dry_run=dry_run)
     output.line(success("would revoke " if dry_run else "revoked "), bold(token_id), f"  {token.name}")
 
@@ -138,7 +139,7 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
         old = run_async(tokens.look_up_good(token_id))
         _print_new(output, old._replace(token_id=""), None, replaced=old)
         return
-    issued = run_async(tokens.rotate(token_id, overlap=overlap))
+    issued = run_async(_accounts().rotate_here(token_id, overlap=overlap))
     _print_new(output, issued.token, issued.secret, replaced=run_async(tokens.look_up(token_id)))
 
 
@@ -146,6 +147,12 @@ def _open_tokens() -> Tokens | None:
     """Return the stored tokens, without creating a database; None if there is none."""
     stores = chosen_stores()
     return stores.tokens() if stores.exists else None
+
+
+def _accounts() -> Accounts:
+    """Return the accounts of a registry here, whose audit log has the changes of their tokens."""
+    stores = chosen_stores()
+    return Accounts(stores.packages, stores.tokens, time.time)
 
 
 def _tokens_with(token_id: str) -> Tokens:

@@ -38,6 +38,8 @@ _CODE_PURPOSE: Final = "first operator 1"
 #: The name of the tokens that sessions of people are of: no other one has it.
 _SESSION: Final = "browser sign-in"
 _SESSION_OF: Final = f"{_SESSION}: "
+#: Where a token was changed, in the audit log, when no request did.
+_HERE: Final = "the server"
 _SESSION_LENGTH: Final = 512  # of a name that holds an issuer and a subject
 #: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
@@ -167,9 +169,7 @@ class Accounts:
         change = actor.change(now, "account.create", actor.account, operator=True)
         if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
             raise _name_conflict(actor.account)
-        return await self._tokens().issue(
-            f"{actor.account} (first operator)", scopes=REGISTRY_SCOPES, account=actor.account
-        )
+        return await self._issue_for_everything(actor, "first operator")
 
     async def issue_to_operator(self, actor: Actor) -> Issued:
         """Return a new token for everything of the actor's account, an operator, whom the server's machine admits.
@@ -180,11 +180,13 @@ class Accounts:
         if known is None or not known.is_operator:
             fix = "Name an operator of this registry; the audit log has them under account.create and account.operator."
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no operator {ascii(actor.account)[:80]}", fix=fix)
-        issued = await self._tokens().issue(
-            f"{actor.account} (made on the server)", scopes=REGISTRY_SCOPES, account=actor.account
-        )
-        details = {"id": issued.token.token_id, "scopes": sorted(REGISTRY_SCOPES), "on": "the server"}
-        await self._record(actor, "token.create", actor.account, **details)
+        return await self._issue_for_everything(actor, "made on the server", on=_HERE)
+
+    async def _issue_for_everything(self, actor: Actor, why: str, **details: str) -> Issued:
+        account = actor.account
+        issued = await self._tokens().issue(f"{account} ({why})", scopes=REGISTRY_SCOPES, account=account)
+        scopes = sorted(REGISTRY_SCOPES)
+        await self._record(actor, "token.create", account, id=issued.token.token_id, scopes=scopes, **details)
         return issued
 
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
@@ -237,6 +239,23 @@ class Accounts:
             raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
         revoked = await self._tokens().revoke(token_id)
         await self._record(actor, "token.revoke", revoked.account, id=token_id)
+
+    async def revoke_here(self, token_id: str) -> Token:
+        """Revoke any token on the server's machine. Raises NotFoundError (``TOKEN_NOT_FOUND``)."""
+        revoked = await self._tokens().revoke(token_id)
+        await self._record_here("token.revoke", revoked)
+        return revoked
+
+    async def rotate_here(self, token_id: str, *, overlap: float) -> Issued:
+        """Make a successor of any token on the server's machine. Raises as :meth:`Tokens.rotate`."""
+        issued = await self._tokens().rotate(token_id, overlap=overlap)
+        await self._record_here("token.rotate", issued.token, replaces=token_id, scopes=sorted(issued.token.scopes))
+        return issued
+
+    async def _record_here(self, action: str, token: Token, **details: object) -> None:
+        """Record a change of a token on the server's machine, if it is one of an account."""
+        if account := token.account:
+            await self._record(Actor(account), action, account, id=token.token_id, on=_HERE, **details)
 
     async def revoke_shown(self, secret: str, address: str, request_id: str) -> None:
         """Revoke the token that its holder shows, if it is one of an account. Trust: untrusted."""

@@ -38,6 +38,7 @@ def test_a_token_is_listed_with_its_account_and_its_expiry(answered):
         ("member.remove", {"account": "bob"}, "account bob"),
         ("version.publish", {"digest": "sha256:00"}, ""),
         ("token.create", {"id": "k1", "scopes": ["publish", "read"]}, "id k1, scopes publish read"),
+        ("token.rotate", {"id": "k2", "on": "the server", "replaces": "k1"}, "id k2, replaces k1, on the server"),
     ],
 )
 def test_a_line_of_the_audit_log_names_what_was_changed(answered, action, details, shown):

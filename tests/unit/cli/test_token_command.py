@@ -1,8 +1,10 @@
 """``skillwire token``: a secret is printed once and alone; tokens are listed, replaced, taken back, and rehearsed."""
 
 import pytest
-from tests.support.opened import open_tokens
+from tests.support.command import run_command
+from tests.support.opened import Blocking, open_tokens
 
+from skillwire.adapters.stores import open_stores
 from skillwire.cli.completion import complete
 from skillwire.cli.main import cli
 from skillwire.cli.options import in_words
@@ -90,6 +92,25 @@ def test_a_successor_has_the_same_rights_and_the_old_one_lasts_a_while(document)
     gone = document("rotate", after["token"]["id"], "--overlap", "0s")
     assert open_tokens().recognise(after["secret"]) is None
     assert open_tokens().recognise(gone["secret"])
+
+
+def test_changes_of_an_accounts_token_are_in_the_audit_log_of_the_registry(document):
+    issued = run_command("registry", "init", "ann").out.strip()
+    first = open_tokens().recognise(issued).token_id
+    rotated = document("rotate", first)
+    document("revoke", rotated["token"]["id"], "--dry-run")
+    document("revoke", rotated["token"]["id"])
+    document("revoke", document("create", "caller")["token"]["id"])  # of no account, so of no registry
+    changes = [entry.change for entry in Blocking(open_stores().packages).audit(0, 9)]
+    assert [one.action for one in changes] == ["account.create", "token.create", "token.rotate", "token.revoke"]
+    assert {(one.account, one.target) for one in changes} == {("ann", "ann")}
+    scopes, new = ["admin", "publish", "read"], rotated["token"]["id"]
+    assert [dict(one.details) for one in changes[1:]] == [
+        {"id": first, "scopes": scopes},
+        {"id": new, "replaces": first, "scopes": scopes, "on": "the server"},
+        {"id": new, "on": "the server"},
+    ]
+    assert not [one for one in changes if issued[-20:] in repr(one) or rotated["secret"][-20:] in repr(one)]
 
 
 def test_what_has_ended_has_no_successor(document):

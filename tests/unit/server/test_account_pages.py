@@ -280,7 +280,8 @@ class TestSetUp:
         answer = await browser.post("/account/setup", {"code": f" {code} ", "account": "ann"}, {"x-request-id": "r-1"})
         assert (answer.status, answer.fields["location"]) == (303, "/account")
         assert "operator" in text_of(await browser.get("/account"))
-        [change] = [one.change for one in await site.store.audit(0, 9)]
+        change, issued = [one.change for one in await site.store.audit(0, 9)]
+        assert (issued.action, issued.account, issued.request_id) == ("token.create", "ann", "r-1")
         assert change[1:4] == ("ann", "account.create", "ann")
         assert (change.details, change.address, change.request_id) == ({"operator": True}, "192.0.2.7", "r-1")
         late = await Browser(site.application).get("/account/setup")

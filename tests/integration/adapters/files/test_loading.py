@@ -1,5 +1,6 @@
 """Whether a folder changed, without reading it."""
 
+import subprocess
 from collections.abc import Generator
 from typing import cast
 
@@ -59,6 +60,16 @@ def test_a_worker_that_ends_early_is_an_error_and_not_a_wait(folders, tmp_path, 
 def test_who_stops_listening_ends_the_workers(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "_WORTH_A_WORKER", 2)
     monkeypatch.setattr(loading, "_BATCH", 1)
+    workers = []
+
+    class Worker(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            workers.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Worker)
     loaded = load_folders(LoadJob("acme", "blobs", (str(tmp_path / "blobs"),)), folders)
     assert next(loaded).folder in folders
     cast("Generator[LoadResult]", loaded).close()
+    assert len(workers) > 1
+    assert [worker.returncode for worker in workers] == [0] * len(workers)  # ended, and waited for

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server with every row of its route table."""
+"""The OpenAPI documents of a server with every row of its route table, and of one that is a registry, too."""
 
 import json
 from functools import cache
@@ -12,13 +12,13 @@ from skillwire.server import create_app, openapi
 
 
 @cache
-def routes():
+def routes(*, is_registry=False):
     """Return the rows of a server that publishes nothing."""
-    return create_app([]).routes
+    return create_app([], registry=is_registry).routes
 
 
-def document():
-    return openapi.document(routes())
+def document(*, is_registry=False):
+    return openapi.document(routes(is_registry=is_registry))
 
 
 def check_openapi(described: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from tests.support.invoking import Caller, write_action
 from tests.support.openapi import check_answer, check_openapi, document
 from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
+from tests.support.registry_site import RegistrySite
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.model.lan import LanMember, LanScene
@@ -81,6 +82,15 @@ LEFT_OUT = {
     "/@{rest}": "the same",
     "/skills/{rest}": "leads to the path without a slash at its end",
     "/{rest}": "paths that publishers' own descriptors name",
+}
+#: The same of a registry, which has an API of its own where others have ``/api/v1/skills``.
+LEFT_OUT_OF_A_REGISTRY = {
+    **{path: why for path, why in LEFT_OUT.items() if not path.startswith("/api/v1/")},
+    "/account": "a page for people who signed in; programs ask /api/registry/whoami",
+    "/account/tokens": "a form of that page; programs send to /api/registry/tokens",
+    "/account/tokens/{token}/revoke": "the same",
+    "/account/device": "a form for people, who let in a program that asked /api/registry/oauth/device",
+    "/account/setup": "a form for the first person; programs send to /api/registry/setup",
 }
 #: Agent Skills answers each of its paths also behind the URL of an index, which OpenAPI cannot say.
 PASTED = re.compile(r"^/\.well-known/(agent-skills|skills)(/index\.json)?(?=/\.well-known/)")
@@ -182,12 +192,38 @@ def table(client):
     return {re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path) for route in client.application.router.routes}
 
 
+@pytest.fixture
+async def registry(tmp_path):
+    site = RegistrySite(tmp_path)
+    yield site
+    await site.parts.downloads.close()
+
+
+def check_rows(rows, paths, left_out):
+    """Hold the rows of a table to what is described and to what is left out."""
+    described = rows - set(left_out)
+    assert described | set(left_out) == rows
+    assert described == set(paths)
+    assert not set(left_out) & set(paths)
+
+
 async def test_every_row_is_described_or_left_out_for_a_reason(client):
-    described = table(client) - set(LEFT_OUT)
-    assert described | set(LEFT_OUT) == table(client)
-    assert described == set(PATHS)
-    assert not set(LEFT_OUT) & set(PATHS)
-    assert {"/mcp", "/search", "/lan.json", "/lan/certificates", "/lan/revocations"} <= described
+    check_rows(table(client), PATHS, LEFT_OUT)
+    assert {"/mcp", "/search", "/lan.json", "/lan/certificates", "/lan/revocations"} <= set(PATHS)
+
+
+async def test_every_row_of_a_registry_is_described_or_left_out_for_a_reason(registry):
+    paths = document(is_registry=True)["paths"]
+    check_rows(table(registry), paths, LEFT_OUT_OF_A_REGISTRY)
+    assert {*PATHS, "/api/registry", "/api/v1/skills", "/v1/skills", "/publishers"} <= set(paths)
+
+
+async def test_methods_of_a_registry_are_those_that_are_described(registry):
+    paths = document(is_registry=True)["paths"]
+    for template in paths.keys() - PATHS.keys():
+        described = {method.upper() for method in paths[template] if method != "parameters"}
+        refused = await registry.request(re.sub(r"\{\w+\}", "x", template), HOST, method="PROPFIND")
+        assert (refused.status, set(refused.fields["allow"].split(", "))) == (405, described), template
 
 
 @pytest.mark.parametrize(
@@ -289,8 +325,9 @@ def _references(node):
             yield from _references(inner)
 
 
-def test_the_document_is_openapi_and_holds_what_it_refers_to_and_nothing_more():
-    whole = json.loads(json.dumps(document()))
+@pytest.mark.parametrize("is_registry", [False, True])
+def test_the_document_is_openapi_and_holds_what_it_refers_to_and_nothing_more(is_registry):
+    whole = json.loads(json.dumps(document(is_registry=is_registry)))
     check_openapi(whole)
     components = {f"#/components/{kind}/{name}" for kind, named in whole["components"].items() for name in named}
     assert set(_references(whole)) == components

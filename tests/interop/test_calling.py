@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,6 +17,7 @@ import jsonschema_rs
 import pytest
 from tests.interop.peers import PATIENCE, environment
 from tests.support.command import run_command
+from tests.support.eventually import eventually
 from tests.support.processes import started
 from tests.support.textbook_provider import COMPLETED, EXECUTION, REFUSED, SUMMARY, TextbookProvider, told
 
@@ -211,12 +211,15 @@ class TestOurProvider:
 
         status_url = endpoint["status_url"].replace("{execution_id}", told["execution_id"])
         seen = ["accepted"]
-        while seen[-1] in {"accepted", "running"}:
-            time.sleep(0.1)
-            polled = ask("GET", status_url)
-            told = fits("InvocationResponse", polled.json())
-            assert polled.status == 200
-            seen.append(told["status"])
+
+        def poll():
+            answer = ask("GET", status_url)
+            assert answer.status == 200
+            seen.append(fits("InvocationResponse", answer.json())["status"])
+            return answer
+
+        polled = eventually(poll, lambda _: seen[-1] not in {"accepted", "running"}, every=0.1)
+        told = polled.json()
         assert list(dict.fromkeys(seen)) == ["accepted", "running", "completed"]
         assert list(told) == ["execution_id", "status", "skill_id", "output", "timestamps"]
         assert told["output"] == {"summary": TEXT}

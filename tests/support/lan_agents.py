@@ -5,11 +5,10 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 from tests.support import lan_agent_process
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.forked import ForkedPython
 
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
@@ -58,50 +57,29 @@ class Agent:
         return {skill["skill_id"]: skill["status"] for skill in self.ask("snapshot")["skills"]}
 
     def wait_for(self, condition, what):
-        """Wait until a condition holds of what it lists, looking again with each change that it tells."""
-        ends = time.monotonic() + PATIENCE
-        while not condition(found := self.skills()):
-            assert time.monotonic() < ends, f"{self.name}: {what}: {found}"
-            self._next_change(min(1.0, max(0.0, ends - time.monotonic())))
+        """Wait until a condition holds of what it lists."""
+        eventually(self.skills, condition, f"{self.name}: {what}: that", every=0.05)
 
     def wait_for_change(self, kind, skill):
         """Wait until it has told a change of a skill; return it."""
-        return self._wait_for(
-            lambda change: change["kind"] == kind and change["skill"] and change["skill"]["skill_id"] == skill,
-            f"{kind} of {skill}",
-        )
+
+        def told():
+            while not self._lines.empty():
+                self.changes.append(self._lines.get()["change"])
+            fitting = (one for one in self.changes if one["kind"] == kind and one["skill"])
+            return next((one for one in fitting if one["skill"]["skill_id"] == skill), None)
+
+        return eventually(told, what=lambda: f"{self.name}: {kind} of {skill} in {self.changes}")
 
     def was_heard_first(self, first, second):
         """Assert that one change of a skill, (kind, skill), came before another."""
         order = [(one["kind"], one["skill"]["skill_id"]) for one in self.changes if one["skill"]]
         assert order.index(first) < order.index(second)
 
-    def _wait_for(self, is_wanted, what):
-        ends = time.monotonic() + PATIENCE
-        seen = 0
-        while True:
-            for change in self.changes[seen:]:
-                if is_wanted(change):
-                    return change
-            seen = len(self.changes)
-            assert time.monotonic() < ends, f"{self.name}: no {what} in {self.changes}"
-            self._next_change(1.0)
-
-    def _next_change(self, seconds):
-        try:
-            line = self._lines.get(timeout=seconds)
-        except queue.Empty:
-            return
-        assert "change" in line, line
-        self.changes.append(line["change"])
-
     def _answer(self):
-        ends = time.monotonic() + PATIENCE
-        while True:
-            line = self._lines.get(timeout=max(0.0, ends - time.monotonic()))
-            if "answer" in line:
-                return line["answer"]
+        while "answer" not in (line := self._lines.get(timeout=PATIENCE)):
             self.changes.append(line["change"])
+        return line["answer"]
 
     def _write(self, **line):
         self.process.stdin.write(json.dumps(line) + "\n")

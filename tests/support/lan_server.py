@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from urllib.parse import urlsplit
 
@@ -62,9 +61,8 @@ class LanServer:
         self._reading.start()
 
     def event(self, name):
-        ends = time.monotonic() + PATIENCE
         while True:
-            event = self._events.get(timeout=max(0.01, ends - time.monotonic()))
+            event = self._events.get(timeout=PATIENCE)
             assert event is not None, (self.home / "errors.log").read_text()
             if event["event"] == name:
                 return event

@@ -12,13 +12,12 @@ import select
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import pyte
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.forked import ForkedPython, can_fork
 
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
@@ -104,18 +103,18 @@ class Terminal(Shown):
     def until(self, accept: Callable[[str], bool] | str) -> str:
         """Wait until the text of the screen is accepted, or holds a text; return it."""
         accepts = (lambda text: accept in text) if isinstance(accept, str) else accept
-        deadline = time.monotonic() + PATIENCE
-        while not accepts(text := self.text()):
-            assert time.monotonic() < deadline, f"{accept!r} never showed; the screen:\n{text}"
-            alive = self._read(0.2)
+
+        def text() -> str:
+            alive = accepts(self.text()) or self._read(0.2)
             assert alive or accepts(self.text()), f"it ended before {accept!r} showed; the screen:\n{self.text()}"
-        return text
+            return self.text()
+
+        shown: str = eventually(text, accepts, lambda: f"{accept!r} on the screen\n{self.text()}\n", every=0)
+        return shown
 
     def wait(self) -> int:
         """Wait for the end of the program; return its exit code."""
-        deadline = time.monotonic() + PATIENCE
-        while self._read(0.2):
-            assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
+        eventually(lambda: not self._read(0.2), what=lambda: f"its end, on the screen\n{self.text()}\n,", every=0)
         self.exit_code = self._process.wait(PATIENCE)
         return self.exit_code
 

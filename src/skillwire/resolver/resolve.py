@@ -1,18 +1,17 @@
-"""From a reference to the skills that it names, and from these to all that they require.
+"""Resolves references to skills, and skills to everything that they require.
 
-A bare name climbs down the ladder: the local network where the sources name it, the DHT and the SkillCenter where the
-user's settings have them, the cache, and then the configured sources as one rung. A named place is a rung of its own,
-which is asked in three phases:
+A bare name goes through the ladder: the local network if the sources name it, the DHT and the SkillCenter if the user's
+settings enable them, the cache, and the configured sources as one rung. A named place is one rung with three phases:
 
 1. The sources of the reference's lookups are asked in order.
-2. If only a fresh cache lacks the skill, they are asked again past the cache: it may have been published meanwhile.
+2. If a fresh cached index lacks the skill, they are asked again without the cache, since it may be new.
 3. The reference's fallbacks are asked: the same place in the other protocols.
 
-:func:`select_skills` chooses the skills and versions of an installation, so that each requirement is met. It searches
-depth-first: one requirement after the other takes the best candidate that fits everything chosen so far, and the last
-choice is taken back where a later requirement cannot be met. So a selection is found wherever there is one, within the
-bounds. Of several, the one with the earlier candidates for the earlier requirements wins. The first reason for which a
-best candidate failed is the one that is raised, with the chain of skills that led to it.
+:func:`select_skills` chooses the skills and versions of an installation that meet every requirement. The search is
+depth-first with backtracking: each requirement takes the best candidate that fits all earlier choices, and the last
+choice is undone when a later requirement cannot be met. So the search finds a selection if one exists, within its
+bounds. Among several, earlier candidates for earlier requirements win. A failed search raises the error of the first
+best candidate, with the chain of skills that led to it.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ def resolve(reference: Reference, context: ResolveContext, *, both: bool = False
     ``both`` adds the facts of Skill Sharing.
 
     Raises NotFoundError (``SKILL_NOT_FOUND``), with similar names; ``INDEX_NOT_FOUND``; UsageError (``NO_SOURCES``) for
-    a bare name without sources; TrustError (``DIGEST_CONFLICT``) when two sources disagree, asked anew.
+    a bare name without sources; TrustError (``DIGEST_CONFLICT``) when two sources disagree even without the cache.
     """
     try:
         return (yield from _resolve(reference, context, both=both))
     except TrustError as error:
         if error.code not in {"DIGEST_CONFLICT", "INDEX_DIFFERS"} or context.refresh or context.offline:
             raise
-    return (yield from _resolve(reference, context._replace(refresh=True), both=both))  # a cache may be behind
+    return (yield from _resolve(reference, context._replace(refresh=True), both=both))  # a cached index may be old
 
 
 def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Flow[list[SkillRef]]:
@@ -66,7 +65,7 @@ def _resolve(reference: Reference, context: ResolveContext, *, both: bool) -> Fl
         message = f"{reference.name} is a bare name, and no sources are configured"
         python = f'client.show("example.com/{reference.name}")'
         raise UsageError("NO_SOURCES", message, details={"name": reference.name}, in_python=python)
-    credentials = frozenset(context.credentials.items())  # after a login the answer may be another one
+    credentials = frozenset(context.credentials.items())  # a login may change the answer
     question = "" if context.refresh else (reference.text, credentials, context.offline)
     climb = context.open_ladder().climb(question, rungs)
     try:
@@ -107,7 +106,7 @@ def _ask_in_phases(reference: Reference, places: Sequence[str], context: Resolve
 
 
 def _in_version(skill: SkillRef, reference: Reference) -> SkillRef:
-    """Return ``skill``; raise ``VERSION_NOT_FOUND`` where it is the only one there, and not what was asked for."""
+    """Return ``skill``; raise ``VERSION_NOT_FOUND`` if its source has no versions and it is not the requested one."""
     if reference.version and skill.git is None and not has_version(skill, reference.version):
         fix = f"There is {skill.version or skill.digest or 'one version'}."
         raise NotFoundError("VERSION_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
@@ -117,7 +116,7 @@ def _in_version(skill: SkillRef, reference: Reference) -> SkillRef:
 def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
     """Return the answer of the first source that has the skill.
 
-    Without one, the error of an index that lacks the skill comes before that of a source that failed.
+    Otherwise raise the error of an index that lacks the skill, or else that of a source that failed.
     """
     failure: SkillwireError | None = None
     missing: NotFoundError | FetchError | None = None
@@ -153,7 +152,7 @@ def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: 
             found = yield from open_source(lookup.source, context).resolve(lookup)
         except SkillwireError as error:
             if is_not_found(error, context) or error.code == "CONTENT_TYPE":
-                continue  # a page for people is no document
+                continue  # an HTML page, not an index
             if lookup.source == SKILLS_RPC and error.code in _NO_ENDPOINT:
                 continue
             if missing.code == "INDEX_NOT_FOUND" or isinstance(error, UsageError):
@@ -166,9 +165,9 @@ def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: 
 
 
 class DependencySources:
-    """Looks up what may meet requirements; each index is read once, and an installed version goes before others.
+    """Finds candidates for requirements; each index is read once, and installed versions come first.
 
-    Trust: a requirement comes with a skill, so it allows no connection; the address policy decides alone.
+    Trust: a skill states its requirements, so they permit no connections; only the address policy does.
     """
 
     def __init__(self, context: ResolveContext, installed: Mapping[str, LockedSkill], registry: str) -> None:
@@ -176,7 +175,7 @@ class DependencySources:
         self._known: dict[Lookup, Sequence[SkillRef]] = {}
 
     def find(self, requirement: Requirement, parent: SkillRef, *, every: bool) -> Flow[Sequence[SkillRef]]:
-        """Fill :class:`FindCandidates`. Raises as :func:`resolve`."""
+        """Return candidates, see :class:`FindCandidates`. Raises as :func:`resolve`."""
         if requirement.capability:
             return (yield from self._find_capability(requirement.capability, parent))
         place = place_of(requirement, parent, self._registry)
@@ -198,12 +197,12 @@ class DependencySources:
         return [ref_of_locked(locked, self._context.root), *found] if locked is not None and is_installed else found
 
     def _find_capability(self, capability: str, parent: SkillRef) -> Flow[Sequence[SkillRef]]:
-        """Return the skills with a capability, of the place of ``parent``, then of its site and of the sources."""
+        """Return skills with a capability: from the origin of ``parent``, then its site, then the sources."""
         site = parent.origin.rpartition("/@")[0] if is_namespace_at(parent.origin) else ""
         locked = [one for one in self._installed.values() if capability in one.capabilities]
         found = yield from work(lambda: [ref_of_locked(one, self._context.root) for one in locked])
         for place in dict.fromkeys(("" if parent.is_local else parent.origin, site, *self._context.sources)):
-            if place == _NETWORK:  # any machine can announce any capability there
+            if place == _NETWORK:  # any machine on it can announce any capability
                 continue
             try:
                 found += (yield from self._read(parse_source(place))) if place else ()
@@ -230,26 +229,26 @@ _SHOWN: Final = 8  # versions or skills in a message
 
 
 class FindCandidates(Protocol):
-    """Looks skills up."""
+    """Finds candidates for a requirement."""
 
     def __call__(self, requirement: Requirement, parent: SkillRef, *, every: bool) -> Flow[Sequence[SkillRef]]:
-        """Return skills that may meet ``requirement`` of ``parent``, best first: ``every`` version, or one of each."""
+        """Return skills that may meet ``requirement`` of ``parent``, best first: ``every`` version or one of each."""
 
 
 class Selection(NamedTuple):
-    """Chosen skills by name, and name → requirement → name of the skill that meets it."""
+    """Chosen skills by name; ``met`` maps name → requirement → name of the skill that meets it."""
 
     skills: Mapping[str, SkillRef] = {}
     met: Mapping[str, Mapping[str, str]] = {}
-    parents: Mapping[str, str] = {}  # the first skill that required each; "" for one that was asked for
+    parents: Mapping[str, str] = {}  # the first skill that required each; "" for a named one
 
     def adding(self, skill: SkillRef, parent: str, requirement: str) -> Selection:
-        """Return a selection with ``skill`` in it, which meets a requirement of ``parent``."""
+        """Return the selection with ``skill`` added, which meets ``requirement`` of ``parent``."""
         met = {**self.met, parent: {**self.met.get(parent, {}), requirement: skill.name}} if parent else self.met
         return Selection({**self.skills, skill.name: skill}, met, {skill.name: parent, **self.parents})
 
     def chain(self, name: str) -> Iterator[str]:
-        """Yield the skills that led to ``name``, from one that was asked for."""
+        """Yield the skills that led to ``name``, beginning with a named one."""
         names = [name]
         while parent := self.parents.get(names[-1], ""):
             names.append(parent)
@@ -258,7 +257,7 @@ class Selection(NamedTuple):
             yield f"{one} {skill.version}" if skill is not None and skill.version else one
 
     def needs(self, name: str, other: str) -> bool:
-        """Whether ``name`` requires ``other``, directly or not, or is it."""
+        """Whether ``name`` equals ``other`` or requires it, directly or indirectly."""
         seen, waiting = {name}, [name]
         while waiting:
             required = set(self.met.get(waiting.pop(), {}).values()) - seen
@@ -268,7 +267,7 @@ class Selection(NamedTuple):
 
 
 class InstalledRequirement(NamedTuple):
-    """A requirement of an installed skill on another one, as far as the selection does not replace the skill."""
+    """A requirement of the installed skill ``holder`` on the skill ``name``; void if the selection has ``holder``."""
 
     holder: str
     requirement: Requirement
@@ -282,9 +281,9 @@ class _Task(NamedTuple):
 
 
 def place_of(requirement: Requirement, parent: SkillRef, registry: str) -> str:
-    """Return the reference of a required skill, relative to where ``parent`` comes from.
+    """Return the reference of a required skill, relative to the origin of ``parent``.
 
-    A folder has no registry of its own; for one, ``namespace/name`` is in ``registry``. Empty where there is none.
+    For a parent from a folder, ``namespace/name`` is in ``registry``; empty without one.
     """
     target, origin = requirement.target, parent.origin
     if "/" not in target:
@@ -299,7 +298,7 @@ def place_of(requirement: Requirement, parent: SkillRef, registry: str) -> str:
 def select_skills(
     named: Sequence[Sequence[SkillRef]], find: FindCandidates, installed: Sequence[InstalledRequirement] = ()
 ) -> Flow[Selection]:
-    """Return one skill of each list in ``named`` and all that these require.
+    """Return one skill of each list in ``named``, and all skills that these require.
 
     Raises NotFoundError (``DEPENDENCY_MISSING``), ConflictError (``DEPENDENCY_CYCLE``, ``DEPENDENCY_CONFLICT``).
     """
@@ -315,7 +314,10 @@ def _tasks_of(skill: SkillRef) -> list[_Task]:
 
 
 class _Choice:
-    """The first of some ``tasks``, and the candidates that were tried: one version of each, then every version."""
+    """A point of the search: its open ``tasks``, and the candidates tried for the first one.
+
+    The first of two ``rounds`` tries one version of each skill, the second every version.
+    """
 
     def __init__(self, tasks: Sequence[_Task], chosen: Selection) -> None:
         self.tasks, self.chosen = tasks, chosen
@@ -325,7 +327,7 @@ class _Choice:
         self.rounds = [False, True] if tasks and tasks[0].requirement else [False]
 
     def take(self, skill: SkillRef) -> _Choice:
-        """Return the choice that follows when ``skill`` does the first task."""
+        """Return the next point of the search, where ``skill`` meets the first task."""
         task, *rest = self.tasks
         more = [] if skill.name in self.chosen.skills else _tasks_of(skill)
         text = task.requirement.text if task.requirement else ""
@@ -338,7 +340,7 @@ class _Search:
         self._failures: list[SkillwireError] = []
 
     def solve(self, tasks: Sequence[_Task], chosen: Selection) -> Flow[Selection]:
-        """Return ``chosen`` with all ``tasks`` done; raise the first failure where that is impossible."""
+        """Return ``chosen`` with all ``tasks`` met; raise the first failure if that is impossible."""
         choices = [_Choice(tasks, chosen)]
         for _ in range(limits.DEPENDENCY_STEPS + len(tasks)):
             choice = choices[-1]
@@ -357,7 +359,7 @@ class _Search:
         raise ConflictError("DEPENDENCY_CONFLICT", message, details={"chain": [*choices[-1].chosen.skills][:_SHOWN]})
 
     def _next(self, choice: _Choice) -> Flow[SkillRef | None]:
-        """Return the next candidate for the first task that fits what is chosen; None when there is none."""
+        """Return the next candidate for the first task that fits the chosen skills, or None."""
         while choice.waiting or choice.rounds:
             if not choice.waiting:
                 every = choice.rounds.pop(0)
@@ -394,7 +396,7 @@ class _Search:
 
 
 def _problem(skill: SkillRef, task: _Task, chosen: Selection) -> SkillwireError | None:
-    """Return why ``skill`` does not do for ``task``, beside what is chosen."""
+    """Return why ``skill`` cannot meet ``task`` together with the chosen skills, or None."""
     requirement, parent = task.requirement, task.parent
     chain = [*chosen.chain(parent.name)] if parent else []
     if requirement is not None and skill.version not in requirement.versions:
@@ -412,11 +414,11 @@ def _problem(skill: SkillRef, task: _Task, chosen: Selection) -> SkillwireError 
 
 
 def _best_problem(choice: _Choice) -> SkillwireError:
-    """Return the first problem of a candidate in the range; without one, that none is in it."""
+    """Return the first error of a candidate within the range, or the error that no candidate is in it."""
     requirement, parent = choice.tasks[0].requirement, choice.tasks[0].parent
     if problem := next((one for one in choice.problems if one.code != "DEPENDENCY_MISSING"), None):
         return problem
-    assert requirement is not None and parent is not None  # noqa: PT018, S101  # one that was asked for has problems alone
+    assert requirement is not None and parent is not None  # noqa: PT018, S101  # named skills fail in other ways
     chain = [*choice.chosen.chain(parent.name), requirement.text]
     there = f"; there are {', '.join(str(one.version) for one in choice.tried[:_SHOWN])}" if choice.tried else ""
     message = f"{' -> '.join(chain)}: no skill meets this requirement{there}"

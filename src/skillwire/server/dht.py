@@ -112,7 +112,7 @@ class DhtService(NetworkService["DhtAgent"]):
             self._log.warning("left the DHT without tombstones", exc_info=error)
 
     async def _live(self) -> None:
-        agent = await self._begin(self._make_agent)
+        agent = await self._start_agent(self._make_agent)
         self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
         await agent.wait_for_names(_LOOK)  # a bootstrap node on this machine permits an address on it
         await self._repeat("dht", lambda: self._announce(agent), _LOOK)

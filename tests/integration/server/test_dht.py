@@ -31,7 +31,7 @@ def settings(*bootstrap, **values):
 def skills(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(dht, "_LOOK", 0.1)
-    monkeypatch.setattr(service, "_AGAIN", 0.1)
+    monkeypatch.setattr(service, "_RETRY_SECONDS", 0.1)
     folder = tmp_path / "skills"
     write_skill(folder, "leads-sync", {"skill.toml": 'capabilities = ["leads"]\nscenes = ["auth"]\n'})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
@@ -161,7 +161,7 @@ async def test_metrics_and_readiness_tell_of_the_node(node, serve):
 
 
 async def test_a_silent_bootstrap_node_is_a_note_and_no_failure(serve, monkeypatch):
-    monkeypatch.setattr(agent, "_SILENT", 0.0)
+    monkeypatch.setattr(agent, "_SILENCE_SECONDS", 0.0)
     application = await serve(settings(("127.0.0.1", 9)))
     await eventually_async(application.dht.note)
     ready = await Asgi(application).request("/readyz")

@@ -40,7 +40,7 @@ def agent(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     made = FakeLanAgent(SKILL, scenes=[RESULT])
     monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: made)
-    monkeypatch.setattr(ladder, "_PAUSE", 0.0)
+    monkeypatch.setattr(ladder, "_RETRY_SECONDS", 0.0)
     return made
 
 

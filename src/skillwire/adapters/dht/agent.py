@@ -1,11 +1,11 @@
 """DhtAgent: one node of the DHT on sockets, with the name, key and trust of this machine's agent on the local network.
 
-A server's node holds the agent's name (:class:`~skillwire.adapters.lan.agent.AgentNameLock`), and its port and the
-nodes that it knows outlast a restart in ``dht.json``, beside the agent's key. A damaged file is a note, not a failure:
-the bootstrap nodes lead back. A client takes any port, keeps nothing, and no node puts it into a table.
+A server's node holds the agent's name (:class:`~skillwire.adapters.lan.agent.AgentNameLock`). The file ``dht.json``,
+beside the agent's key, keeps its port and its known nodes across restarts. A damaged file is reported and ignored,
+since the bootstrap nodes suffice. A client uses any port, stores nothing, and no node puts it into a table.
 
-The names of bootstrap nodes are looked up in a thread, and again every minute while one does not answer. The addresses
-of this machine are compared every two seconds; a change makes the node put its skills again. Spec: SDP §6; specs §3.
+A thread resolves the names of bootstrap nodes, again every minute while one does not answer. Every two seconds the
+agent compares the addresses of this machine; after a change the node puts its skills again. Spec: SDP §6; specs §3.
 """
 
 from __future__ import annotations
@@ -64,39 +64,39 @@ from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.wire.node import Peer
 
-#: Seconds between two looks at the addresses of this machine, and between two lookups of names and writes of the file.
-_LOOK: Final = 2.0
-_PAUSE: Final = 60.0
-#: Seconds between two writes of the state, less what a look is late.
-_WRITE: Final = 3.5
-#: Seconds for which every bootstrap node may be silent before that is reported.
-_SILENT: Final = 10.0
-#: Seconds that tombstones may take at the end.
-_GOODBYE: Final = 2.5
-#: Bootstrap nodes at most that mDNS leads to, beside those of the settings.
-_FOUND: Final = 16
-#: Ports that are tried until one is free for both families.
-_TRIES: Final = 16
-# Linux has these; Python does not name them.
+#: Seconds between two checks of this machine's addresses; between two lookups of names, and writes of the file.
+_ADDRESS_SECONDS: Final = 2.0
+_LOOKUP_SECONDS: Final = 60.0
+#: Seconds between two writes of the status; the check of addresses that writes it may be late.
+_STATUS_SECONDS: Final = 3.5
+#: Seconds without an answer of any bootstrap node before this is reported.
+_SILENCE_SECONDS: Final = 10.0
+#: Seconds for tombstones at the end.
+_GOODBYE_SECONDS: Final = 2.5
+#: Maximum number of bootstrap nodes from mDNS, in addition to those of the settings.
+_MAX_FOUND: Final = 16
+#: Maximum number of ports that are tried for one that is free in both address families.
+_MAX_TRIES: Final = 16
+# Constants of Linux that Python does not name.
 _IPV6_ADDR_PREFERENCES: Final = 72
 _PREFER_PUBLIC: Final = 2
 _IP_PKTINFO: Final = 8
-_PACKET_INFORMATION: Final = struct.Struct("=i4s4s")  # interface, the address of ours, that of the packet
+_PACKET_INFORMATION: Final = struct.Struct("=i4s4s")  # interface, local address, destination of the packet
 #: Maximum number of peers whose last contacted local address is remembered.
-_ASKERS: Final = 4_096
+_MAX_CONTACTED: Final = 4_096
 _LOG: Final = logging.getLogger("skillwire.lan")
 
 
 class DhtSockets(UdpSockets):
-    """One socket for each of ``hosts``, by default for IPv4 and IPv6 on all addresses, all at one port.
+    """One socket for each of ``hosts``, by default all IPv4 and all IPv6 addresses, on the same port.
 
     Raises: ConflictError: ``PORT_IN_USE``; UsageError: ``HOST_UNUSABLE``.
     """
 
     def __init__(self, port: int, hosts: Sequence[str], counters: Counter[str]) -> None:
         super().__init__(counters, lambda: None)
-        self._asked: dict[Peer, bytes] = {}
-        for tries in reversed(range(1 if port else _TRIES)):
+        self._contacted: dict[Peer, bytes] = {}
+        for tries in reversed(range(1 if port else _MAX_TRIES)):
             self.port = port
             try:
                 self._open(hosts)
@@ -113,17 +113,17 @@ class DhtSockets(UdpSockets):
             return
 
     def _open(self, hosts: Sequence[str]) -> None:
-        for host in hosts or ("0.0.0.0", "::"):  # noqa: S104 - a node is there for others
+        for host in hosts or ("0.0.0.0", "::"):  # noqa: S104 - other machines connect to a node
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             try:
                 sock = self._new(family)
             except OSError:
-                if host == "::":  # a machine without IPv6
+                if host == "::":  # this machine has no IPv6
                     continue
                 raise
             widen(sock)
             if family == socket.AF_INET6 and sys.platform == "linux":
-                # Answers leave from the address that was asked, not from a temporary one.
+                # Answers come from the requested address, not from a temporary one.
                 sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_ADDR_PREFERENCES, _PREFER_PUBLIC)
             elif sys.platform == "linux":
                 sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
@@ -131,21 +131,21 @@ class DhtSockets(UdpSockets):
             self.port = sock.getsockname()[1]
 
     def _receive(self, sock: socket.socket) -> tuple[bytes, Peer]:
-        """Return what has arrived, and remember at which address of ours its peer asked."""
+        """Return the next datagram and its peer; remember the local address that the peer contacted."""
         if sock.family != socket.AF_INET or sys.platform != "linux":
             return super()._receive(sock)
         data, ancillary, _, source = sock.recvmsg(RECEIVE_BYTES, socket.CMSG_SPACE(_PACKET_INFORMATION.size))
         peer = Peer(*source)
         for _, kind, content in ancillary:
             if kind == _IP_PKTINFO:
-                self._asked.pop(peer, None)
-                self._asked[peer] = _PACKET_INFORMATION.unpack(content)[1]
-        if len(self._asked) > _ASKERS:
-            del self._asked[next(iter(self._asked))]
+                self._contacted.pop(peer, None)
+                self._contacted[peer] = _PACKET_INFORMATION.unpack(content)[1]
+        if len(self._contacted) > _MAX_CONTACTED:
+            del self._contacted[next(iter(self._contacted))]
         return data, peer
 
     def send(self, data: bytes, to: Peer | None) -> None:
-        """Send a datagram to a peer, from the address that it asked at, unless there is no socket of its family."""
+        """Send a datagram to a peer, from the local address that it contacted, if its family has a socket."""
         if to is None:
             return
         family = socket.AF_INET6 if ":" in to.host else socket.AF_INET
@@ -153,29 +153,29 @@ class DhtSockets(UdpSockets):
         if sock is None:
             self._counters["send: no such family"] += 1
             return
-        if (asked := self._asked.get(to)) is not None:
+        if (asked := self._contacted.get(to)) is not None:
             chosen = (socket.IPPROTO_IP, _IP_PKTINFO, _PACKET_INFORMATION.pack(0, asked, bytes(4)))
             with suppress(OSError):  # this machine may have lost that address
                 sock.sendmsg((data,), (chosen,), 0, (to.host, to.port))
                 return
-            del self._asked[to]
+            del self._contacted[to]
         host, _, zone = to.host.partition("%")
         scoped = (host, to.port, 0, int(zone) if zone.isdigit() else 0)
         self._send(sock, data, scoped if family == socket.AF_INET6 else scoped[:2])
 
 
 def present_hosts(network: SystemNetwork) -> tuple[str, ...]:
-    """Return the addresses at which others may reach this machine, IPv4 first; loopback where it has no others."""
+    """Return the addresses at which other machines may reach this one, IPv4 first; loopback if it has no others."""
     try:
         found = [one for one in network.addresses() if one.is_up and not ip_address(one.host).is_link_local]
-    except (OSError, UsageError):  # without the extra ``lan`` no change is seen
+    except (OSError, UsageError):  # without the extra ``lan``, changes are not detected
         return ()
     chosen = [one.host for one in found if not one.is_loopback] or [one.host for one in found]
     return tuple(sorted(chosen, key=lambda host: (":" in host, host)))
 
 
 async def resolve(host: str, port: int) -> tuple[Peer, ...]:
-    """Return the addresses of a host, looked up in a thread; none when its name is not known."""
+    """Return the addresses of a host, resolved in a thread; none for an unknown name."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError):
@@ -184,7 +184,7 @@ async def resolve(host: str, port: int) -> tuple[Peer, ...]:
 
 
 class SavedNode(msgspec.Struct, array_like=True):
-    """A node of the table in the file: its id, hexadecimal, address and port."""
+    """A node of the saved table: hexadecimal ID, address and port."""
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     host: str
@@ -192,14 +192,14 @@ class SavedNode(msgspec.Struct, array_like=True):
 
 
 class SavedState(msgspec.Struct):
-    """The file ``dht.json``: our port, and the nodes of the table."""
+    """The content of ``dht.json``: the own port, and the nodes of the table."""
 
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
     nodes: list[SavedNode] = []
 
 
 def load_state(path: Path) -> tuple[SavedState, str]:
-    """Return what was kept, and a note when it is damaged or cannot be read."""
+    """Return the saved state, and a warning if the file is damaged or unreadable."""
     try:
         content = read_bounded(path, STATE_FILE_BYTES + 1)
         state = SavedState() if content is None else msgspec.json.decode(content, type=SavedState)
@@ -213,10 +213,11 @@ def load_state(path: Path) -> tuple[SavedState, str]:
 class DhtAgent:
     """One node of the DHT; name, key and trust come from the agent's folder by default.
 
-    ``own`` are others, such as of another part of this process, which keeps the name and renews the certificate.
+    ``own`` replaces them, such as with those of another part of this process, which holds the name and renews the
+    certificate. ``on_trouble`` gets warnings for the user while the node runs.
 
-    ``on_trouble`` gets what the user should know once the node runs. Raises: ConflictError: ``LAN_NAME``; StorageError;
-    ValidationError: ``LAN_TRUST``; when it starts ConflictError: ``PORT_IN_USE`` and UsageError: ``HOST_UNUSABLE``.
+    Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``; at the start ConflictError:
+    ``PORT_IN_USE`` and UsageError: ``HOST_UNUSABLE``.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ class DhtAgent:
         self.agent_id = self._own.agent_id
         self.port = 0
         self.hosts: tuple[str, ...] = ()
-        #: Which bootstrap nodes are silent, once all have been for a while; empty otherwise.
+        #: The warning that no bootstrap node answers; empty while one does.
         self.silence = ""
         self._profile = settings.profile
         self._is_client = is_client
@@ -263,16 +264,16 @@ class DhtAgent:
 
     @property
     def key_id(self) -> str:
-        """The id with which it signs records, hexadecimal; a client's node has another one."""
+        """The hexadecimal ID of the key that signs records; the node ID of a client differs."""
         return own_id(self._own.identity, self.agent_id).hex()
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where it listens, ``host:port``."""
+        """The addresses on which the node listens, ``host:port``."""
         return tuple(host_and_port(host, self.port) for host in self.hosts)
 
     async def start(self) -> None:
-        """Start. It waits for no other node."""
+        """Start, without waiting for other nodes."""
         if self._name is not None:
             self._name.hold()
         try:
@@ -299,7 +300,7 @@ class DhtAgent:
             raise
         if not self.settings.bootstrap:
             self._node.bootstrap((), moment())
-        self._driver = Driver(self._node, self._take, moment)
+        self._driver = Driver(self._node, self._on_finished, moment)
         self._driver.open(sockets)
         if self._certificates is not None:
             self._certificates.start()
@@ -307,7 +308,7 @@ class DhtAgent:
         self._task.add_done_callback(_report_failure)
 
     def _open(self) -> DhtSockets:
-        """Open the sockets at the port of the settings, or else the one that was kept, or else any."""
+        """Open the sockets on the port of the settings, else on the saved one, else on any."""
         bind, kept = self.settings.bind, self._saved.port
         if self._is_client:
             return DhtSockets(0, bind, self._counters)
@@ -325,7 +326,7 @@ class DhtAgent:
         if self._certificates is not None:
             await self._certificates.stop()
         if self.node.status().own:
-            await self._end(self.node.offer((), moment(), _GOODBYE))
+            await self._end(self.node.offer((), moment(), _GOODBYE_SECONDS))
         if self._file is not None:
             await self._save()
         self._driver.end()
@@ -346,20 +347,20 @@ class DhtAgent:
 
     @property
     def is_local(self) -> bool:
-        """Whether all nodes that it may know are on this machine: it, or its bootstrap nodes, are on loopback."""
+        """Whether the node, or every bootstrap node, is on loopback, so that all known nodes are on this machine."""
         bootstrap = [peer.host for peers in self._peers.values() for peer in peers]
         return any(hosts and all(ip_address(one).is_loopback for one in hosts) for hosts in (self.hosts, bootstrap))
 
     # --- operations
 
     async def wait_for_names(self, seconds: float) -> None:
-        """Wait until the bootstrap nodes were looked up for the first time; before that no node is known."""
+        """Wait at most ``seconds`` until the bootstrap nodes were resolved once; before, no node is known."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._has_looked_up.wait()
 
     async def get(self, skill_id: str, capability: str, *, seconds: float = 5.0) -> DhtAnswer:
-        """Return who offers a skill with a capability; both forms of the text's key are looked up. Spec: SDP §6.2."""
+        """Return the providers of a skill with a capability, from both forms of its key. Spec: SDP §6.2."""
         answer = await self._find({skill_key(skill_id, capability): skill_id}, seconds)
         if answer.skills:
             return answer
@@ -373,7 +374,7 @@ class DhtAgent:
     async def find_by_capability(
         self, capabilities: Sequence[str], *, match: Literal["all", "any"] = "all", seconds: float = 5.0
     ) -> DhtAnswer:
-        """Return the skills with all, or any, of the capabilities; the key of each is looked up."""
+        """Return the skills with all, or any, of the capabilities, each found by its key."""
         answer = await self._find({capability_key(name): name for name in capabilities}, seconds)
         if match == "any":
             return answer
@@ -381,11 +382,11 @@ class DhtAgent:
         return answer._replace(skills=tuple(one for one in answer.skills if wanted <= frozenset(one.capabilities)))
 
     async def find_by_name(self, skill_id: str, *, seconds: float = 5.0) -> DhtAnswer:
-        """Return who offers a skill, whatever its capabilities."""
+        """Return the providers of a skill, with any capabilities."""
         return await self._find({name_key(skill_id): skill_id}, seconds)
 
     async def put(self, offer: DhtOffer, *, seconds: float = 5.0) -> DhtPut:
-        """Put a skill once; :meth:`offer` keeps it. Raises: StorageError; ValidationError: ``DHT_RECORD``."""
+        """Put a skill once; :meth:`offer` repeats it. Raises: StorageError; ValidationError: ``DHT_RECORD``."""
         await self._can_sign(seconds)
         finished = await self._end(self.node.put(offer, moment(), seconds))
         return _put(finished, offer.skill_id, offer.capabilities)
@@ -397,13 +398,13 @@ class DhtAgent:
         return _put(finished, skill_id, capabilities)
 
     async def _can_sign(self, seconds: float) -> None:
-        """Wait for the names; raise the reason why our key does not last, so no record could be replaced by us."""
+        """Wait for the names. Raises the error of a key that is not stored: no later run could replace its records."""
         if self._own.unkept is not None:
             raise self._own.unkept
         await self.wait_for_names(seconds)
 
     async def ping(self, host: str, port: int, *, seconds: float = 3.0) -> DhtPong:
-        """Return the node at an address. Raises: FetchError: ``DHT_UNREACHABLE`` without one."""
+        """Return the answer of the node at an address. Raises: FetchError: ``DHT_UNREACHABLE`` without one."""
         finished = None
         for peer in await resolve(host, port):
             finished = await self._end(self.node.ping(peer, moment(), seconds))
@@ -414,7 +415,7 @@ class DhtAgent:
         raise FetchError("DHT_UNREACHABLE", why, place=SourceLocation(host_and_port(host, port)))
 
     def flaw(self, offer: DhtOffer) -> str | None:
-        """Return why a skill fits into no record; None when it does; from any thread."""
+        """Return why a skill does not fit into a record, or None; for any thread."""
         try:
             check_offer(offer, self.agent_id, self._own.identity.certificate)
         except ValidationError as error:
@@ -422,13 +423,13 @@ class DhtAgent:
         return None
 
     def offer(self, offers: Sequence[DhtOffer]) -> None:
-        """Announce exactly these skills. Raises: ValidationError: ``DHT_RECORD``, and nothing changes."""
+        """Announce exactly these skills. Raises: ValidationError: ``DHT_RECORD``; then nothing changes."""
         self.node.offer(offers, moment())
         self._tend()
 
     def use_found(self, peers: Iterable[Peer]) -> None:
-        """Take the nodes that mDNS found on the local network as further bootstrap nodes."""
-        found = tuple(peers)[:_FOUND]
+        """Use the nodes that mDNS found on the local network as further bootstrap nodes."""
+        found = tuple(peers)[:_MAX_FOUND]
         if found != self._found:
             self._found = found
             self._bootstrap()
@@ -449,7 +450,7 @@ class DhtAgent:
         return DhtAnswer(tuple(skills), finished.asked, unanswered, silent, finished.seconds)
 
     async def _end(self, number: int) -> Finished:
-        """Return the end of an operation, which a cancelled caller cancels."""
+        """Return the result of an operation; cancelling the caller cancels the operation."""
         future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
@@ -461,7 +462,7 @@ class DhtAgent:
         finally:
             del self._waiting[number]
 
-    def _take(self, events: Sequence[Finished]) -> None:
+    def _on_finished(self, events: Sequence[Finished]) -> None:
         for event in events:
             future = self._waiting.get(event.number)
             if future is not None and not future.done():
@@ -475,28 +476,28 @@ class DhtAgent:
     # --- background
 
     async def _watch(self) -> None:
-        """Look up the bootstrap nodes, follow the addresses of this machine, and keep the table."""
+        """Resolve the bootstrap nodes, follow the addresses of this machine, and save the table, repeatedly."""
         due, written, heard = 0.0, 0.0, moment().steady
         while True:
             now = moment().steady
             if now >= due:
-                due = now + _PAUSE
+                due = now + _LOOKUP_SECONDS
                 await self._look_up()
                 await self._save()
             if not (reached := self._reached()) or any(reached.values()):
                 if self.silence and not self._is_client:
                     self._on_trouble("a bootstrap node of the DHT answers again")
                 heard, self.silence = now, ""
-            elif not self.silence and now >= heard + _SILENT:
+            elif not self.silence and now >= heard + _SILENCE_SECONDS:
                 nodes = ", ".join(host_and_port(*named) for named in reached)
                 self.silence = f"no bootstrap node of the DHT answers: {nodes}"
                 if not self._is_client:
                     self._on_trouble(self.silence)
-            if self._file is not None and now >= written + _WRITE:
+            if self._file is not None and now >= written + _STATUS_SECONDS:
                 written = now
-                with suppress(SkillwireError):  # dht status then finds an old file, and joins itself
+                with suppress(SkillwireError):  # the command dht status then ignores the old file and joins by itself
                     await asyncio.to_thread(write_status, self._own.folder, self.status())
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_ADDRESS_SECONDS)
             hosts = self.settings.bind or present_hosts(self._network)
             if hosts != self.hosts:
                 self.hosts, due = hosts, 0.0
@@ -504,11 +505,11 @@ class DhtAgent:
                 self._tend()
 
     async def _look_up(self) -> None:
-        """Look up the names of the bootstrap nodes that do not answer."""
+        """Resolve the names of the bootstrap nodes that do not answer."""
         reached = self._reached()
         silent = [named for named in self.settings.bootstrap if not reached.get(named)]
         for named, peers in zip(silent, await asyncio.gather(*(resolve(*one) for one in silent)), strict=True):
-            if peers:  # otherwise the former addresses stay
+            if peers:  # otherwise keep the earlier addresses
                 self._peers[named] = peers
         if silent:
             self._bootstrap()
@@ -520,12 +521,12 @@ class DhtAgent:
         self._tend()
 
     def _reached(self) -> dict[tuple[str, int], bool]:
-        """Return each bootstrap node of the settings, and whether one of its addresses answers."""
+        """Return for each bootstrap node of the settings whether one of its addresses answers."""
         answering = {peer for peer, is_reached in self.node.reached().items() if is_reached}
         return {named: not answering.isdisjoint(self._peers.get(named, ())) for named in self.settings.bootstrap}
 
     async def _save(self) -> None:
-        """Write the port and the table, when they changed."""
+        """Write the port and the table if they changed."""
         if self._file is None:
             return
         nodes = [SavedNode(one.id.hex(), *one.peer) for one in self.node.contacts()]
@@ -542,13 +543,13 @@ class DhtAgent:
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
-    """Report what ended a background task; the node goes on without it."""
+    """Log the error that ended a background task; the node continues without the task."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _LOG.error("the DHT's background task failed", exc_info=error)
 
 
 async def find_answering(settings: LanSettings, seconds: float) -> list[str]:
-    """Return the bootstrap nodes that answer, ``host:port``; asking leaves no trace."""
+    """Return the bootstrap nodes that answer, ``host:port``; nothing is stored."""
     trust = load_trust(settings, keeps=False)
     own = AgentIdentity(trust.agent_id, trust.identity, trust.authority, Path())
     async with DhtAgent(settings, own=own, is_client=True) as agent:

@@ -1,19 +1,19 @@
-"""The LAN service of a server: its agent announces the skills that are public, follows their changes and health.
+"""The LAN service of a server: its agent announces the public skills, and follows their changes and health.
 
 Every machine on the network can read a datagram, so only public skills are announced. A skill that does not fit into a
-datagram is skipped, with the reason. Skills are read first and announced later, so that the service can start what they
-need in between. An announcement that fails is repeated at the next update; a status report is not, since heartbeats
-carry the status too.
+datagram is skipped, with the reason. The service reads the skills, starts the server of connection secrets if they need
+it, and then announces them. A failed announcement is repeated at the next update; a failed status report is not, since
+heartbeats carry the status too.
 
-The service starts with the first revision, so that announced skills are there. An unusable network is logged once and
-retried; the HTTP server goes on meanwhile. Goodbyes are sent while the server still answers, before its sockets close.
+The service starts after the first revision, so that every announced skill is served. An unusable network is logged once
+and retried while the HTTP server runs. Goodbyes are sent before the server closes its sockets.
 
-On each link an agent announces the address that it sends from. So a server that listens on every address is announced
-on every link, one that listens on one address on the link of that address, and one without an IPv6 socket on no IPv6
-link.
+On each link an agent announces the address that it sends from. A server that listens on all addresses is announced on
+every link; a server that listens on one address, on the link of that address; a server without an IPv6 socket, on no
+IPv6 link.
 
-Any agent can refuse our registrations, or use our name, as often as it likes. So each such warning is logged once an
-hour, and the number of each kind is bounded (:class:`PeerWarnings`). Spec: SDP §2, §8, §9, §12.1; specs §0, §3.
+Any agent can refuse this agent's registrations, or use its name, any number of times. So each such warning is logged
+once an hour, and the number of each kind is bounded (:class:`PeerWarnings`). Spec: SDP §2, §8, §9, §12.1; specs §0, §3.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class NetworkAgent(Protocol):
-    """What a server keeps on a network."""
+    """An agent that a server runs on a network."""
 
     async def start(self) -> object:
         """Start."""
@@ -70,7 +70,7 @@ _LONGEST_TIME: Final = 10**13 - 1
 
 
 class Announcement(NamedTuple):
-    """The offers by the name of the skill, in order, and the skills that cannot be announced, with the reason."""
+    """The offers by name of the skill, in order, and the skipped skills with their reasons."""
 
     offers: dict[str, Offer]
     skipped: dict[str, str]
@@ -79,7 +79,7 @@ class Announcement(NamedTuple):
 def make_announcement(
     skills: Iterable[Skill], endpoint: Endpoint, agent_id: str, scenes: tuple[str, ...] = ()
 ) -> Announcement:
-    """Return the announcement of public skills; of too many, the first. Each joins ``scenes`` beside its own."""
+    """Return the announcement of public skills, up to the limit. Each joins ``scenes`` in addition to its own."""
     offers: dict[str, Offer] = {}
     skipped: dict[str, str] = {}
     for skill in skills:
@@ -108,7 +108,7 @@ def make_offer(skill: Skill, endpoint: Endpoint) -> Offer:
 
 
 def _flaw(offer: Offer, agent_id: str) -> str | None:
-    """Return why an offer fits into no registration, or no answer; None when it fits from any address."""
+    """Return why an offer does not fit into a registration or an answer; None if it fits with any address."""
     endpoint = offer.endpoint if offer.endpoint.host else Endpoint(_LONGEST_ADDRESS, offer.endpoint.port)
     longest = Register(
         agent_id, *offer._replace(endpoint=endpoint), timestamp=_LONGEST_TIME, signature=_LONGEST_SIGNATURE
@@ -121,18 +121,18 @@ def _flaw(offer: Offer, agent_id: str) -> str | None:
     return None
 
 
-#: Skipped skills that are named in the log; the others are counted.
-_NAMED: Final = 5
+#: Maximum number of skipped skills that the log names; further ones are counted.
+_MAX_NAMED: Final = 5
 
 
 def log_skipped(log: Any, where: str, skipped: Mapping[str, str]) -> None:
-    """Log the skills that are not announced ``where``, with the reason of each of the first."""
+    """Log the skills that are not announced ``where``, the first ones with their reasons."""
     event = f"not announced {where}"
-    for name, reason in list(skipped.items())[:_NAMED]:
+    for name, reason in list(skipped.items())[:_MAX_NAMED]:
         log.warning(event, skill=name, reason=reason)
-    if len(skipped) > _NAMED:
+    if len(skipped) > _MAX_NAMED:
         event = f"more are {event}"
-        log.warning(event, skills=len(skipped) - _NAMED)
+        log.warning(event, skills=len(skipped) - _MAX_NAMED)
 
 
 class Announcer:
@@ -166,7 +166,7 @@ class Announcer:
         return self._statuses.get(skill_id, HealthStatus.HEALTHY)
 
     def skill_name(self, skill_id: str, scene: str) -> str | None:
-        """Return the name of the skill that is announced under an identifier in a scene; from any thread."""
+        """Return the name of the skill that is announced with this identifier in a scene; for any thread."""
         for name, offer in self._offers.items():
             if offer.skill_id == skill_id:
                 return name if scene in offer.scenes else None
@@ -185,7 +185,7 @@ class Announcer:
         return True
 
     def announce(self, agent: LanAgent) -> None:
-        """Have ``agent`` announce the skills, and report those whose health changed; raises its first failure last."""
+        """Announce the skills with ``agent``, and report changes of health; raise the first error at the end."""
         if self._announced is not self._seen:
             agent.announce(self._offers.values())
             self._announced = self._seen
@@ -209,7 +209,7 @@ class Announcer:
             raise failures[0]
 
     def _prepare(self, revision: Revision, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> None:
-        """Make the offers of a revision; called in a thread."""
+        """Create the offers of a revision; called in a thread."""
         announcement = make_announcement(revision.catalog.skills.values(), endpoint, agent_id, scenes)
         self._offers = announcement.offers
         self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
@@ -219,7 +219,7 @@ class Announcer:
 
 
 def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> tuple[Endpoint, LanSettings]:
-    """Return the endpoint to announce for a server that listens on ``addresses``, and the settings that fit.
+    """Return the endpoint to announce for a server that listens on ``addresses``, and the settings for it.
 
     An empty host stands for the address that a datagram is sent from.
     """
@@ -233,14 +233,14 @@ def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int
 
 
 #: Seconds until an unusable network is tried again.
-_AGAIN: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 
 
 class NetworkService(Generic[AgentT]):
-    """Keeps an agent for a server: starts it, again where it cannot start, and wakes it at each new revision.
+    """Runs an agent for a server: starts it, retries after a failure, and wakes it at each new revision.
 
-    ``task`` is its name among the background tasks, ``where`` that of its network in the log. ``trouble`` is the reason
-    why there is no agent.
+    ``task`` names it among the background tasks, and ``where`` names its network in the log. ``trouble`` is the reason
+    why no agent runs.
     """
 
     def __init__(self, task: str, where: str, catalog: CatalogService, background: BackgroundTasks) -> None:
@@ -255,7 +255,7 @@ class NetworkService(Generic[AgentT]):
         self._log = structlog.get_logger("skillwire.lan")
 
     def _start(self, live: Coroutine[Any, Any, None]) -> None:
-        """Run ``live``, and wake it at each revision."""
+        """Run the coroutine ``live``, and wake it at each revision."""
         loop = asyncio.get_running_loop()
 
         def wake(_: object) -> None:
@@ -265,9 +265,11 @@ class NetworkService(Generic[AgentT]):
         self._catalog.follows.append(wake)
         self._tasks.append(asyncio.create_task(live))
 
-    async def _begin(self, make: Callable[[], AgentT]) -> AgentT:
-        """Return the agent of ``make``, called in a thread, once there is a revision and it has started."""
-        making = asyncio.create_task(asyncio.to_thread(make))  # reads keys and certificates meanwhile
+    async def _start_agent(self, make: Callable[[], AgentT]) -> AgentT:
+        """Create the agent by ``make``, in a thread; return it started, once a revision is published."""
+        making = asyncio.create_task(
+            asyncio.to_thread(make)
+        )  # it reads keys and certificates, while the first revision is made
         try:
             await self._catalog.first()
         except asyncio.CancelledError:
@@ -277,17 +279,17 @@ class NetworkService(Generic[AgentT]):
             try:
                 agent = await making
                 await agent.start()
-            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
+            except Exception as error:  # noqa: BLE001  # the HTTP server runs in any case
                 code, reason = "INTERNAL", type(error).__name__
                 more: dict[str, object] = {} if isinstance(error, OSError) else {"exc_info": error}
                 if isinstance(error, SkillwireError):
                     code, reason, more = error.code, error.message, {"fix": error.diagnostics().fix}
                     more |= {"place": str(error.place)} if error.place else {}
                 if reason != self.trouble:
-                    self._log.warning(f"not {self._where}", code=code, reason=reason, again_in=_AGAIN, **more)
+                    self._log.warning(f"not {self._where}", code=code, reason=reason, again_in=_RETRY_SECONDS, **more)
                 self.trouble = reason
                 await self._background.failed(self._task, error, is_logged=False)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
                 making = asyncio.create_task(asyncio.to_thread(make))
                 continue
             self.trouble, self._agent = "", agent
@@ -304,7 +306,7 @@ class NetworkService(Generic[AgentT]):
         return agent
 
     async def _repeat(self, task: str, do: Callable[[], Awaitable[object]], every: float) -> None:
-        """Repeat ``do`` at each revision, and every few seconds."""
+        """Call ``do`` at each revision, and after ``every`` seconds."""
 
         async def awake() -> None:
             self._wake.clear()
@@ -313,16 +315,16 @@ class NetworkService(Generic[AgentT]):
         await self._background.repeat(task, awake, partial(wait_until_set, self._wake), every, lambda: self._is_stopped)
 
 
-#: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.
-_GOODBYE: Final = 6.0
+#: Seconds for goodbyes; the three of one skill take 0.25 s, those of very many skills 2.5 s.
+_GOODBYE_SECONDS: Final = 6.0
 
 
 class LanService(NetworkService["LanAgent"]):
-    """Keeps an agent on the local network for a server.
+    """Runs an agent on the local network for a server.
 
-    ``make_agent`` gets the fitting settings and a function that returns the status of a skill; it and
-    ``goodbye_reason`` are called in a thread. ``make_secrets`` gets the settings and a lookup: skill ID and scene →
-    name of the skill. Every skill joins ``scenes`` beside its own. ``tls_port`` is the port of connection secrets or 0.
+    ``make_agent`` gets the settings and a function that returns the status of a skill; it and ``goodbye_reason`` are
+    called in a thread. ``make_secrets`` gets the settings and a lookup: skill ID and scene → name of the skill. Every
+    skill joins ``scenes`` in addition to its own. ``tls_port`` is the port of connection secrets, or 0.
     """
 
     def __init__(
@@ -351,7 +353,7 @@ class LanService(NetworkService["LanAgent"]):
 
     @property
     def agent_id(self) -> str:
-        """The name of our agent; empty until it has started."""
+        """The name of the agent; empty until it has started."""
         return "" if self._agent is None else self._agent.agent_id
 
     @property
@@ -365,7 +367,7 @@ class LanService(NetworkService["LanAgent"]):
         return {} if self._agent is None else self._agent.counters
 
     def snapshot(self) -> LanSnapshot | None:
-        """Return the network as our agent knows it; None until it has started."""
+        """Return the network as the agent knows it; None until it has started."""
         return None if self._agent is None else self._agent.snapshot()
 
     def count(self) -> LanCount | None:
@@ -380,15 +382,15 @@ class LanService(NetworkService["LanAgent"]):
         return await self._changes.beyond(since, seconds)
 
     def exchange_dht(self, port: int) -> tuple[Peer, ...]:
-        """Publish the port of the server's node of the DHT by mDNS; return the nodes that others publish."""
+        """Publish the port of the server's DHT node by mDNS; return the nodes that other servers publish."""
         return () if self._agent is None else self._agent.exchange_dht(port)
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
-        """Set the hosts and ports on which this server listens; before :meth:`start`."""
+        """Set the hosts and ports on which this server listens; call it before :meth:`start`."""
         self._endpoint, self.settings = advertised_address(self.settings, addresses)
 
     def start(self) -> None:
-        """Start, once, on the event loop."""
+        """Start on the event loop; further calls do nothing."""
         if self._tasks or self._is_stopped:
             return
         if self._endpoint is None:
@@ -398,7 +400,7 @@ class LanService(NetworkService["LanAgent"]):
         self._start(self._live())
 
     async def unregister(self, *, has_failed: bool = False) -> None:
-        """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""
+        """Unregister every skill, and stop, within a bounded time; further calls do nothing. Spec: SDP §9.1."""
         if self._is_stopped:
             return
         agent = await self._stop_tasks()
@@ -412,11 +414,11 @@ class LanService(NetworkService["LanAgent"]):
                     message = "goodbyes have the reason that was set at the start"
                     self._log.warning(message, code=error.code, reason=error.message)
             try:
-                async with asyncio.timeout(_GOODBYE):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
                     await agent.stop(reason)
             except TimeoutError:
                 self._log.warning("left the LAN without goodbyes", reason="it took too long")
-            except Exception as error:  # noqa: BLE001  # the server ends nevertheless
+            except Exception as error:  # noqa: BLE001  # the server stops in any case
                 self._log.warning("left the LAN without goodbyes", exc_info=error)
         self.tls_port = 0
         if self._secrets is not None:
@@ -424,7 +426,7 @@ class LanService(NetworkService["LanAgent"]):
         self._changes.notify_all()
 
     async def _live(self) -> None:
-        agent = await self._begin(lambda: self._make_agent(self.settings, self._announcer.status))
+        agent = await self._start_agent(lambda: self._make_agent(self.settings, self._announcer.status))
         self._log.info("on the LAN", agent=agent.agent_id)
         for note in agent.notes:
             self._log.warning("LAN agent has a note", note=note)
@@ -446,13 +448,13 @@ class LanService(NetworkService["LanAgent"]):
                     self._changes.notify()
             except Exception:  # noqa: BLE001  # as above
                 self._log.exception("could not follow changes of the LAN")
-                await asyncio.sleep(_AGAIN)
-                self._changes.notify()  # for the changes meanwhile
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._changes.notify()  # changes may have been missed
             else:
                 return  # the agent has ended
 
 
-_LOGGED: Final = 50
+_MAX_LOGGED: Final = 50
 _EVENTS: Final = {
     "DISC_003": "not registered on the LAN",
     "LAN_REFUSED": "refused a registration on the LAN",
@@ -461,18 +463,18 @@ _EVENTS: Final = {
 
 
 class PeerWarnings:
-    """Logs each warning about other agents once an hour, and its end."""
+    """Logs each warning about other agents, and its end, at most once an hour."""
 
     def __init__(self) -> None:
-        self._limit = ReportLimit(len(_EVENTS) + 1, _LOGGED)
+        self._limit = ReportLimit(len(_EVENTS) + 1, _MAX_LOGGED)
         self._log = structlog.get_logger("skillwire.lan")
 
     def log(self, error: SkillwireError) -> None:
-        """Log ``DISC_003`` or one of the ``LAN_`` codes, unless it or too many of its code were logged."""
+        """Log ``DISC_003`` or one of the ``LAN_`` codes, unless this warning or too many of its code were logged."""
         if self._limit.allows(error.code, error.message, time.monotonic()):
             self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)
 
     def log_recovery(self, host: str, skill_id: str, refusal: str) -> None:
-        """Log that a host registers a skill of ours after a refusal, once an hour for each refusal."""
+        """Log that a host registers a skill of this agent after a refusal, once an hour for each refusal."""
         if self._limit.allows("recovery", refusal, time.monotonic()):
             self._log.info("registered on the LAN again", skill=skill_id, by=host)

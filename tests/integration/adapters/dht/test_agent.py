@@ -42,8 +42,8 @@ class Network(SystemNetwork):
 @pytest.fixture(autouse=True)
 def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(agent_module, "_LOOK", 0.05)
-    monkeypatch.setattr(agent_module, "_PAUSE", 0.2)
+    monkeypatch.setattr(agent_module, "_ADDRESS_SECONDS", 0.05)
+    monkeypatch.setattr(agent_module, "_LOOKUP_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_what_one_node_puts_the_others_find_until_it_is_removed(three):
 
 
 async def test_silent_bootstrap_nodes_are_reported_once_and_when_one_answers_again(start, monkeypatch):
-    monkeypatch.setattr(agent_module, "_SILENT", 0.0)
+    monkeypatch.setattr(agent_module, "_SILENCE_SECONDS", 0.0)
     port = free_port(socket.SOCK_DGRAM)
     asker, node = [await start(("127.0.0.1", port), is_client=is_client) for is_client in (True, False)]
     await eventually_async(lambda: node.notes)

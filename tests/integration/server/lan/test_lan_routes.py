@@ -27,7 +27,7 @@ async def test_everybody_learns_who_announces_these_skills(serve):
 
 
 async def test_without_a_network_it_says_why(serve, monkeypatch, operator):
-    monkeypatch.setattr(service, "_AGAIN", 60.0)
+    monkeypatch.setattr(service, "_RETRY_SECONDS", 60.0)
     site = await serve(failures=[no_network()])
     await site.until(lambda _: site.lan.trouble)
     answer = await site.get("/.well-known/skill-discovery")

@@ -143,7 +143,7 @@ async def test_a_network_that_cannot_be_used_is_tried_again_and_requests_are_ans
 
 
 async def test_it_says_why_there_is_no_network(serve, monkeypatch):
-    monkeypatch.setattr(service, "_AGAIN", 60.0)
+    monkeypatch.setattr(service, "_RETRY_SECONDS", 60.0)
     site = await serve(failures=[no_network()])
     await site.until(lambda _: site.lan.trouble)
     assert site.lan.trouble == "no interface is up that takes multicast"
@@ -153,7 +153,7 @@ async def test_it_says_why_there_is_no_network(serve, monkeypatch):
 
 
 async def test_what_is_wrong_in_a_configuration_is_logged_with_its_place(serve, monkeypatch):
-    monkeypatch.setattr(service, "_AGAIN", 60.0)
+    monkeypatch.setattr(service, "_RETRY_SECONDS", 60.0)
     flaw = ValidationError(
         "LAN_TRUST", "root.pem: it cannot be read", place=SourceLocation("skillwire.toml", 8), fix="Correct it."
     )
@@ -222,7 +222,7 @@ async def test_a_server_that_fails_says_so_whatever_its_operator_says(serve):
 
 @pytest.mark.parametrize("trouble", [asyncio.Event().wait, None])
 async def test_a_goodbye_that_fails_does_not_hold_up_the_end(serve, monkeypatch, trouble):
-    monkeypatch.setattr(service, "_GOODBYE", 0.05)
+    monkeypatch.setattr(service, "_GOODBYE_SECONDS", 0.05)
     site = await serve()
 
     async def stop(_):

@@ -56,7 +56,7 @@ class LanSite(Asgi):
 
 @pytest.fixture
 async def serve(tmp_path, skills, tokens, monkeypatch):  # noqa: ARG001  # the state folder first
-    monkeypatch.setattr(service, "_AGAIN", 0.05)
+    monkeypatch.setattr(service, "_RETRY_SECONDS", 0.05)
     running = []
 
     async def serve(*, begin=True, heartbeat=0.1, failures=(), **options):

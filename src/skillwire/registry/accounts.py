@@ -1,10 +1,10 @@
-"""Accounts of a registry: the first operator, the tokens that accounts make, and the people who sign in.
+"""Accounts of a registry: the first operator, the tokens of accounts, and the people who sign in.
 
-An :class:`Actor` is an account with what its token allows.
+An :class:`Actor` is an account with the permissions of its token.
 
-A token never allows more than the one that made it. Making tokens needs the scope ``admin``; a person who approves the
-login of a program gives it any scope of the own session. A token that is limited to namespaces makes only tokens that
-are limited to some of these.
+A token never allows more than the token that created it. Creating tokens needs the scope ``admin``; a person who
+approves the login of a program can give it any scope of the person's session. A token that is limited to namespaces
+creates only tokens limited to some of these.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from skillwire.ports import PackageStore
     from skillwire.registry.tokens import Issued, Tokens
 
-#: What a token may be allowed in a registry: to read what is not public, to publish, and everything of its account; all
-#: three are the scopes of a token for everything.
+#: Scopes of tokens in a registry: read packages that are not public, publish, and manage the account. A token with all
+#: rights has all three.
 READ: Final = "read"
 PUBLISH: Final = "publish"
 ADMIN: Final = "admin"
 REGISTRY_SCOPES: Final = (READ, PUBLISH, ADMIN)
-#: What a scope begins with that limits a token to one namespace.
+#: Prefix of a scope that limits a token to one namespace.
 NAMESPACE_SCOPE: Final = "namespace:"
 _DAY: Final = 86_400.0
 _CODE_BYTES: Final = 16
 _CODE_PURPOSE: Final = "first operator 1"
-#: The name of the tokens that sessions of people are of: no other one has it.
+#: Reserved name of the tokens behind sessions of people.
 _SESSION: Final = "browser sign-in"
 _SESSION_OF: Final = f"{_SESSION}: "
 #: Where a token was changed, in the audit log, when no request did.
 _HERE: Final = "the server"
 _SESSION_LENGTH: Final = 512  # of a name that holds an issuer and a subject
-#: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
+#: Scope → the scopes that its token can give to a program; ``publish`` includes ``read``.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
 
 
 class Actor(NamedTuple):
-    """An authenticated account, its roles by namespace, what its token allows, and where the request came from."""
+    """An authenticated account, its roles by namespace, its token's scopes, and the address of the request."""
 
     account: str
     scopes: frozenset[str] = frozenset()
@@ -61,27 +61,27 @@ class Actor(NamedTuple):
         return self.reaches(namespace) and not self.scopes.isdisjoint({scope, ADMIN})
 
     def reaches(self, namespace: str) -> bool:
-        """Whether the token is not limited to other namespaces."""
+        """Whether the token's limits include the namespace; a token without limits includes all."""
         return not is_limited(self.scopes) or namespace in self.namespaces()
 
     def namespaces(self) -> list[str]:
-        """Return the namespaces that the token is limited to, sorted; none for a token of all namespaces."""
+        """Return the namespaces that the token is limited to, sorted; empty without limits."""
         found = (scope.removeprefix(NAMESPACE_SCOPE) for scope in self.scopes if scope.startswith(NAMESPACE_SCOPE))
         return sorted(found)
 
     def change(self, at: float, action: str, target: str, **details: Any) -> Change:
-        """Return a change by the actor, as the audit log has it."""
+        """Return a change by the actor for the audit log."""
         present = {key: value for key, value in details.items() if value != ""}
         return Change(at, self.account, action, target, present, self.address, self.request_id)
 
 
 def is_limited(scopes: Collection[str]) -> bool:
-    """Whether a token with these scopes is limited to some namespaces."""
+    """Whether these scopes limit a token to namespaces."""
     return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
 
 
 def actor_for(principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
-    """Return a caller, authorized, as one who may change things; without an account it may change nothing."""
+    """Return the actor of an authorized caller; without an account it may change nothing."""
     if principal is None or not principal.account:
         return Actor("", address=address, request_id=request_id)
     _, _, scopes, identity, account, is_operator, roles = principal
@@ -95,7 +95,7 @@ def require_account(actor: Actor) -> None:
 
 
 def check_account(name: str) -> str:
-    """Return ``name``. Raises UsageError (``ACCOUNT_FORM``) for what is no account's name."""
+    """Return ``name``. Raises UsageError (``ACCOUNT_FORM``) if it is not a valid account name."""
     if not is_account(name):
         fix = "Use lower-case letters, digits, dots, hyphens and underscores, at most 64 characters."
         raise UsageError("ACCOUNT_FORM", f"{ascii(name)[:80]} is not a valid account name", fix=fix)
@@ -103,7 +103,7 @@ def check_account(name: str) -> str:
 
 
 class NewToken(NamedTuple):
-    """A token to make, of ``account`` or of the actor's own; ``expires_in`` is in seconds."""
+    """A token to create, for ``account`` or the actor's account; ``expires_in`` is in seconds."""
 
     name: str
     scopes: Collection[str]
@@ -120,7 +120,7 @@ class Person(NamedTuple):
 
 
 class Accounts:
-    """The accounts of a registry, their tokens and people; an account or an operator lists and revokes its tokens."""
+    """Manages the accounts of a registry, their tokens and people; an account or an operator revokes tokens."""
 
     def __init__(self, store: PackageStore, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
         self._store = store
@@ -129,32 +129,32 @@ class Accounts:
         self._code = ""
 
     async def prepare_first_operator(self) -> str:
-        """Return a one-time code to print, which makes the first operator; empty where there is an operator.
+        """Return a one-time code that creates the first operator, for printing; empty if an operator exists.
 
-        All servers with one key have one code.
+        Servers with the same key have the same code.
         """
         has_operator = await self._store.has_operator()
         self._code = "" if has_operator else self._tokens().key_for(_CODE_PURPOSE)[:_CODE_BYTES].hex()
         return self._code
 
     async def claim_first_operator(self, code: str, actor: Actor) -> Issued:
-        """Make the actor's account, which is only named, the first operator; return its token. Trust: ``code``.
+        """Create the first operator with the actor's name; return its token. Trust: ``code`` is untrusted.
 
         Raises TrustError (``PERMISSION_DENIED``), and as :meth:`make_first_operator`.
         """
         check_account(actor.account)
         if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
             raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
-        known, self._code = self._code, ""  # before anything is awaited, so that it counts once
+        known, self._code = self._code, ""  # before the first await, so that it can be used only once
         try:
             return await self.make_first_operator(actor)
         except ConflictError as error:
-            if error.code == "ACCOUNT_TAKEN":  # made nothing, so another name may be tried
+            if error.code == "ACCOUNT_TAKEN":  # nothing was created, so another name may be tried
                 self._code = known
             raise
 
     async def make_first_operator(self, actor: Actor) -> Issued:
-        """Make the actor's account the first operator; return its token, for everything.
+        """Create the actor's account as the first operator; return its token, which has all rights.
 
         Raises ConflictError (``OPERATOR_EXISTS``, ``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``).
         """
@@ -172,7 +172,7 @@ class Accounts:
         return await self._issue_for_everything(actor, "first operator")
 
     async def issue_to_operator(self, actor: Actor) -> Issued:
-        """Return a new token for everything of the actor's account, an operator, whom the server's machine admits.
+        """Return a new token with all rights for the actor, an operator with access to the server's machine.
 
         Raises NotFoundError (``ACCOUNT_NOT_FOUND``).
         """
@@ -190,7 +190,7 @@ class Accounts:
         return issued
 
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
-        """Make a token. An operator also makes tokens of other accounts, and these accounts with them.
+        """Create a token. An operator also creates tokens for other accounts, and with them the accounts.
 
         Raises UsageError (``TOKEN_FORM``, ``ACCOUNT_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
         """
@@ -226,7 +226,7 @@ class Accounts:
             await self._store.update_account(known._replace(is_operator=True), change)
 
     async def list(self, actor: Actor) -> list[Token]:
-        """Return the tokens of the actor's account; to an operator those of all accounts. Raises TrustError."""
+        """Return the tokens of the actor's account, or, for an operator, of all accounts. Raises TrustError."""
         require_account(actor)
         return [one for one in await self._tokens().all("" if actor.is_operator else actor.account) if one.account]
 
@@ -258,7 +258,7 @@ class Accounts:
             await self._record(Actor(account), action, account, id=token.token_id, on=_HERE, **details)
 
     async def revoke_shown(self, secret: str, address: str, request_id: str) -> None:
-        """Revoke the token that its holder shows, if it is one of an account. Trust: untrusted."""
+        """Revoke the token whose secret is given, if an account owns it. Trust: the secret is untrusted."""
         token = await self._tokens().recognise(secret)
         if token is not None and token.account:
             await self._tokens().revoke(token.token_id)
@@ -271,10 +271,10 @@ class Accounts:
     async def sign_in(
         self, person: Person, address: str, request_id: str, scopes: Collection[str] = ()
     ) -> Token | None:
-        """Return a token for everything that the person's account may do, for one session; None without an account.
+        """Return a token with all rights of the person's account, for one session; None without an account.
 
-        ``scopes`` are the person's rights in the console. The secret is not returned, so the token opens sessions of
-        this server alone; as any token it is listed and revoked.
+        ``scopes`` are the person's rights in the console. The secret is not returned, so the token is good only for
+        sessions of this server. It is listed and revoked like any token.
         """
         account = await self._store.account_of(*person)
         if account is None:
@@ -289,7 +289,7 @@ class Accounts:
         return issued.token
 
     async def make_account(self, person: Person, name: str, address: str, request_id: str) -> None:
-        """Make an account of a person without one. Raises ConflictError (``ACCOUNT_TAKEN``), UsageError."""
+        """Create the account of a person without one. Raises ConflictError (``ACCOUNT_TAKEN``), UsageError."""
         check_account(name)
         actor = Actor(name, address=address, request_id=request_id)
         now = self._clock()
@@ -299,7 +299,7 @@ class Accounts:
             raise _name_conflict(name)
 
     async def link(self, actor: Actor, name: str, person: Person) -> None:
-        """Let a person sign in as an account; with an empty issuer and subject no person does. Raises ConflictError.
+        """Let a person sign in as an account; an empty issuer and subject remove the person. Raises ConflictError.
 
         Raises TrustError (``PERMISSION_DENIED``), NotFoundError (``ACCOUNT_NOT_FOUND``).
         """
@@ -322,8 +322,8 @@ async def open_session(
 ) -> Token:
     """Return a token for one session of a person on a server without accounts; its secret is not returned.
 
-    Its name holds the name that pages show, and the one by which access tokens of the person call.
-    Raises UsageError (``TOKEN_FORM``) for a subject that no name can hold.
+    Its name contains the name for pages, and the caller name of the person's access tokens.
+    Raises UsageError (``TOKEN_FORM``) for a subject that does not fit.
     """
     lifetime = float(limits.CONSOLE_SESSION_SECONDS)
     await tokens.forget_ended(_SESSION, kept=lifetime)
@@ -333,7 +333,7 @@ async def open_session(
 
 
 def read_session_name(token: Token) -> tuple[str, str] | None:
-    """Return both names in the name of such a token; None of other tokens, and of an account, which names its own."""
+    """Return both names of a session without an account; None for other tokens."""
     if token.account or not token.name.startswith(_SESSION_OF):
         return None
     shown, _, name = token.name.removeprefix(_SESSION_OF).partition(" ")
@@ -341,7 +341,7 @@ def read_session_name(token: Token) -> tuple[str, str] | None:
 
 
 async def time_left(tokens: Tokens, token_id: str, now: float) -> float | None:
-    """Return the seconds that tokens made with this one may last; None for any: a person's session may make them.
+    """Return the maximum lifetime of tokens created with this one, in seconds; None for any, as for sessions.
 
     Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for one that has ended.
     """
@@ -354,7 +354,7 @@ def _name_conflict(name: str) -> ConflictError:
 
 
 def check_scope_forms(scopes: Collection[str]) -> None:
-    """Check that a token with these scopes would allow something. Raises UsageError (``TOKEN_FORM``)."""
+    """Check that these scopes allow anything. Raises UsageError (``TOKEN_FORM``)."""
     for scope in scopes:
         is_limit = scope.startswith(NAMESPACE_SCOPE) and is_namespace(scope.removeprefix(NAMESPACE_SCOPE))
         if scope not in REGISTRY_SCOPES and not is_limit:
@@ -366,14 +366,14 @@ def check_scope_forms(scopes: Collection[str]) -> None:
 
 
 def grantable_scopes(own: Collection[str], asked: Collection[str]) -> list[str]:
-    """Return those of the ``asked`` scopes that a token with the scopes ``own`` can give to a program."""
+    """Return the ``asked`` scopes that a token with the scopes ``own`` can give to a program."""
     given = {*own, *(one for scope in own for one in _GIVES.get(scope, ()))}
     found = [one for one in asked if one in given or (one.startswith(NAMESPACE_SCOPE) and not is_limited(own))]
     return found if is_limited(found) or not is_limited(asked) else []
 
 
 def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] | None = None) -> None:
-    """Check that the actor may make a token with these scopes, or give them to a program that ``asked`` for some.
+    """Check that the actor may create a token with these scopes, or give them to a program that ``asked`` for some.
 
     Raises UsageError (``TOKEN_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
     """
@@ -391,6 +391,6 @@ def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] |
 
 
 def _is_inside(scopes: Collection[str], others: Collection[str]) -> bool:
-    """Whether ``scopes`` are limited to namespaces of ``others``, where those are limited."""
+    """Whether ``scopes`` stay within the namespaces of ``others``; true if ``others`` have no limits."""
     own = {scope for scope in scopes if scope.startswith(NAMESPACE_SCOPE)}
     return not is_limited(others) or bool(own and own <= set(others))

@@ -1,8 +1,8 @@
-"""Installing, as a plan: what would happen, and what a person must decide first.
+"""Plans of installations: the changes that an installation would make, and the decisions that it needs.
 
-A person consents to unknown origins and to overwriting foreign files; :mod:`skillwire.resolver.apply` then applies the
-plan. A skill is instructions that an agent will follow, so its origin is a decision of a person or of the settings,
-never a default: :class:`InstallPolicy`. :func:`plan_locked` installs the exact bytes of ``skills.lock`` without an
+The user consents to unknown origins and to overwriting foreign files; :mod:`skillwire.resolver.apply` then applies the
+plan. An agent will follow the instructions of a skill, so the user or the settings permit its origin, never a default:
+:class:`InstallPolicy`. :func:`plan_locked` installs the exact bytes of ``skills.lock`` without an
 index. :func:`compare_with_origins` compares installed skills by digest, without fetching an artifact; an origin without
 digests can only be fetched again.
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 State = Literal["new", "update", "unchanged", "conflict"]
 #: Comparing more skills with their origins would cost a request each.
 _RELEASES_ASKED: Final = 8
-_RELEASE_SECONDS: Final = 5.0  # an installation from the cache waits no longer for a silent origin
+_RELEASE_SECONDS: Final = 5.0  # an origin that does not answer delays an installation from the cache no longer
 
 
 class PlannedSkill(NamedTuple):
-    """One skill of a plan, its places and agents.
+    """One skill of a plan, its locations and agents.
 
-    ``locked`` is the row of the lock whose exact bytes must result, ``wanted`` the version or range that was asked for,
-    ``inspected`` what an inspection found in its files, or why that failed.
+    ``locked`` is the row of the lock whose exact bytes must be installed, ``wanted`` the requested version or range.
+    ``inspected`` is the review of its files, or the error of the inspection.
     """
 
     skill: SkillRef
@@ -62,12 +62,12 @@ class PlannedSkill(NamedTuple):
     locked: LockedSkill | None = None
     wanted: str = ""
     requires: Mapping[str, str] = {}  # requirement → name of the skill that meets it
-    required_by: str = ""  # the chain of skills that led to it; empty for one that was asked for
+    required_by: str = ""  # the chain of skills that led to it; empty for a named one
     inspected: SkillReview | SkillwireError | None = None
 
     @property
     def content(self) -> list[FileContent] | SkillwireError | None:
-        """The files that an inspection kept, or its error; None if they are to be fetched."""
+        """The files of an inspection, or its error; None if the files have yet to be fetched."""
         if self.inspected is None or isinstance(self.inspected, SkillwireError):
             return self.inspected
         return list(self.inspected.files) or None
@@ -109,7 +109,7 @@ def plan_install(
 
 
 def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
-    """Return those of ``bases`` that need the user's consent; raise ``ORIGIN_REFUSED`` if the policy forbids one."""
+    """Return the ``bases`` that need the user's consent; raise ``ORIGIN_REFUSED`` if the policy forbids one."""
     unknown = []
     for base in sorted(bases):
         decision = policy.decide(base, origins.look_up(base))
@@ -121,7 +121,7 @@ def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: Origin
 
 
 def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
-    """Return ``planned`` with the state that follows from the installed files; raise ``DOWNGRADE``."""
+    """Return ``planned`` with its state, compared with the installed files; raise ``DOWNGRADE``."""
     skill, location = planned.skill, planned.location
     locked = lock.skills.get(skill.name)
     ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
@@ -152,7 +152,7 @@ def is_installed(skill: SkillRef, locked: LockedSkill) -> bool:
 
 
 def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> None:
-    """Refuse a version that was withdrawn: ``QUARANTINED``, or ``YANKED`` unless its lock or its digest leads to it."""
+    """Refuse a withdrawn version: ``QUARANTINED``, or ``YANKED`` unless it is locked or requested by digest."""
     release = skill.release or Release()
     why = f"{skill.name} {skill.version}: {release.reason or 'no reason is given'}"
     instead = f"Use {release.successor} instead." if release.successor else None
@@ -164,10 +164,10 @@ def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> N
 
 
 def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return each locked skill with its state in the list of its versions, asked once per skill that states a version.
+    """Return locked skills with their release states, from the list of versions of each skill that has a version.
 
-    An index has the states of the versions that it lists, and a lock may lead to another one. Without such a list, or
-    where it does not come in time, a skill stays as it is: most publishers have none.
+    An index has the states of the versions that it lists, and a lock may name another version. A skill without such a
+    list, or whose list does not arrive in time, is returned unchanged: most publishers have no list.
     """
     source = AgentSkills(context)
 
@@ -189,14 +189,14 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[l
 
 
 def meets_min_age(skill: SkillRef, context: ResolveContext) -> bool:
-    """Whether a version is as old as the setting ``min_age`` says. The age of one without a date is not known."""
+    """Whether a version is at least as old as the setting ``min_age``; a version without a date is not."""
     published = skill.release.published if skill.release is not None else None
     is_old = published is not None and published <= context.clock() - context.min_age
     return is_old or not context.min_age or skill.is_local
 
 
 def too_young(skill: SkillRef) -> TrustError:
-    """Return the error for a version that is not old enough."""
+    """Return the error for a version that is younger than ``min_age``."""
     published = skill.release.published if skill.release is not None else None
     when = "its origin does not say when" if published is None else timestamp(published)
     message = f"{skill.name} {skill.version or ''} was published too recently for min_age: {when}"
@@ -204,7 +204,7 @@ def too_young(skill: SkillRef) -> TrustError:
 
 
 def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> Flow[list[UpdateComparison]]:
-    """Return comparisons whose latest version is old enough; ``young`` ones have no such version."""
+    """Return comparisons whose latest version is old enough, with state ``young`` if there is none."""
     if not context.min_age:
         return list(rows)
     changed = [row for row in rows if row.latest is not None and row.state in {"changed", "unverifiable"}]
@@ -223,7 +223,7 @@ def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> 
 
 
 def release_warning(skill: SkillRef) -> Finding | None:
-    """Return a warning about a deprecated skill, or a yanked version that a lock or a digest led to."""
+    """Return a warning about a deprecated skill, or about a yanked version that is locked or requested by digest."""
     status, reason, successor, *_ = skill.release or Release()
     code = {"deprecated": "DEPRECATED", "yanked": "YANKED"}.get(status)
     if code is None:
@@ -234,7 +234,7 @@ def release_warning(skill: SkillRef) -> Finding | None:
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
-    """Raise ``DOWNGRADE`` if a skill that was locked with a digest comes without one."""
+    """Raise ``DOWNGRADE`` if a skill that was locked with a digest now lacks one."""
     if locked.digest is not None and skill.digest is None and skill.git is None and not skill.is_local:
         message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
         raise TrustError("DOWNGRADE", message, place=SourceLocation(skill.index_url))
@@ -257,10 +257,10 @@ class InstallPolicy(_TrustedOrigins):
     """The origins to install from.
 
     Args:
-        trusted_origins: origins (``https://example.com``) or hosts (``example.com``) that need no question.
+        trusted_origins: origins (``https://example.com``) or hosts (``example.com``) that need no consent.
         only_trusted: refuse every other origin instead of asking.
 
-    Raises UsageError (``SETTING_FORM``) for a malformed trusted origin, which would silently trust no origin.
+    Raises UsageError (``SETTING_FORM``) for a malformed trusted origin, which would silently match no origin.
     """
 
     __slots__ = ()
@@ -270,7 +270,7 @@ class InstallPolicy(_TrustedOrigins):
         return super().__new__(cls, frozenset(map(_read_trusted, trusted_origins)), only_trusted)
 
     def decide(self, base: str, record: OriginRecord | None) -> Decision:
-        """Decide about a publisher's place, given its URL without the well-known part and its record."""
+        """Return the decision about ``base``, a publisher's URL without the well-known part, and its record."""
         url = parse_url(base)
         if {base, str(url.origin), url.host, url.authority} & self.trusted_origins:
             return "allow"
@@ -295,7 +295,7 @@ def plan_locked(
 ) -> Flow[InstallPlan]:
     """Plan to install the exact bytes of the lock from its URLs.
 
-    Its origins need the same consent as typed ones, and so do the origins of artifacts, which no index vouches for.
+    Its origins need the same consent as typed ones. So do the origins of artifacts, which no index confirms.
     """
 
     def plan() -> InstallPlan:
@@ -322,7 +322,7 @@ def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
 
 
 def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
-    """Return a locked skill as its index listed it; one of a folder as it is there now."""
+    """Return the reference of a locked skill; a skill of a folder is read anew."""
     if locked.artifact_type == "folder":
         from skillwire.resolver.sources.folder import load_local  # noqa: PLC0415  # most skills are not of folders
 
@@ -354,12 +354,12 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
 
 
 class UpdateComparison(NamedTuple):
-    """An installed skill and the origin's present one.
+    """An installed skill, compared with the current one of its origin.
 
     ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill,
-    ``young`` if no other version is as old as the setting ``min_age`` says.
-    ``others`` are lower versions that it could be updated to, the highest first; ``required_by`` tells which installed
-    skills require another version than ``latest``. ``wanted`` is a version or range that updates stay in from now on.
+    ``young`` if no other version is as old as the setting ``min_age`` demands.
+    ``others`` are lower versions that fit, highest first. ``required_by`` names installed skills that require another
+    version than ``latest``. ``wanted`` is the version or range of future updates.
     """
 
     locked: LockedSkill
@@ -374,7 +374,7 @@ class UpdateComparison(NamedTuple):
 def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext) -> Flow[list[UpdateComparison]]:
     """Compare installed skills with their origins; each index is read once, and each local skill from its folder.
 
-    A skill of a namespace, and one that was asked for in a range, is compared with the list of its versions.
+    A skill of a namespace, or one requested by a range, is compared with the list of its versions.
     """
     source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
@@ -411,8 +411,8 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
 
 
 def _compare_git(locked: LockedSkill, context: ResolveContext) -> Flow[UpdateComparison]:
-    """Compare with the commit that the branch, or the best tag in the range, leads to now."""
-    assert locked.git is not None  # noqa: S101  # callers have looked
+    """Compare with the current commit of the branch, or of the best tag in the range."""
+    assert locked.git is not None  # noqa: S101  # the caller has checked it
     is_pinned = is_version(locked.wanted) or locked.wanted.startswith("sha256:") or locked.wanted == locked.git.commit
     if is_pinned:
         return UpdateComparison(locked, "current", ref_of_locked(locked, context.root))
@@ -430,7 +430,7 @@ def _compare_git(locked: LockedSkill, context: ResolveContext) -> Flow[UpdateCom
 
 
 def _with_release(row: UpdateComparison, present: SkillRef | None, context: ResolveContext) -> UpdateComparison:
-    """Add why the installed version was withdrawn, and report that it is deprecated."""
+    """Add the error of a withdrawn installed version; report a deprecated one."""
     if present is None or present.digest != row.locked.digest:
         return row
     try:
@@ -449,10 +449,10 @@ def _read_index(source: AgentSkills, url: str) -> Flow[dict[str, SkillRef]]:
 
 
 def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context: ResolveContext) -> UpdateComparison:
-    """Compare with what is in the range that was asked for; to a lower version only from one that is withdrawn."""
+    """Compare with the versions in the requested range; only a withdrawn version is updated to a lower one."""
     usable = usable_versions(versions, locked.wanted)
     present = next((one for one in versions if one.digest == locked.digest), None)
-    if present is None:  # gone, or another one has taken its version
+    if present is None:  # it was removed, or its version has other bytes now
         return _compare_locked(locked, next(iter(usable), None))
     usable = [] if is_version(locked.wanted) or locked.wanted.startswith("sha256:") else usable
     try:
@@ -471,7 +471,7 @@ def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context
 
 
 def conflicting(lock: Lock, row: UpdateComparison) -> tuple[str, ...]:
-    """Return which installed skills require another version than the latest one of ``row``."""
+    """Return the installed skills that require another version than the latest one of ``row``."""
     latest, name = row.latest, row.locked.name
     rows = [(one.name, text) for one in lock.skills.values() for text, met in one.requires.items() if met == name]
     return tuple(

@@ -1,18 +1,19 @@
 """The health of announced skills, as heartbeats report it. Spec: SDP §8.1.
 
-A skill is DEGRADED when its folder is broken and an earlier version is served, or when this server cannot run it
-(:class:`RunBlockers`). Beyond that a health check decides: a function that the publisher registered with the skill, or
-``[health]`` in its folder, which names a function or a URL (:class:`HealthChecks`). The worse of the two is reported,
-and MAINTENANCE in any case. A folder is not checked while its skill cannot run. A reported reason names no secret, path
-or program: every machine on the network can read it.
+A skill is DEGRADED when its folder is invalid and an earlier version is served, or when this server cannot run it
+(:class:`RunBlockers`). Otherwise a health check decides: a function that the publisher registered with the skill, or
+``[health]`` in its folder, which names a function or a URL (:class:`HealthChecks`). The worst status is reported;
+MAINTENANCE is worse than any other. A folder is not checked while its skill cannot run. A reported reason names no
+secret, path or program, since every machine on the network can read it.
 
-A check takes its time, and the last answer counts meanwhile (:class:`HealthCheckLoop`). So a slow check delays neither
-heartbeats nor other checks. Few checks run at once, in the order in which they are due, and a slot rests between two of
-them: the checks of very many skills take half a processor. Checks that were slow the last time have slots of their own.
+While a check runs, the previous result is reported (:class:`HealthCheckLoop`), so a slow check delays neither
+heartbeats nor other checks. Few checks run at once, in the order in which they are due. Each slot pauses between two
+checks, which bounds the checks of very many skills to half a processor. Checks that were slow last time have slots of
+their own.
 
-A function runs as the skill itself would: with the same executor, sandbox, granted secrets and network, and a shorter
-time. A URL is requested with the client and the address policy of the skill's calls, without their header fields and
-without redirects. Trust: its answer is untrusted: bounded, decoded strictly, and reduced to a known word.
+A function runs like the skill itself, with the same executor, sandbox, granted secrets and network, and a shorter time
+limit. A URL is requested with the client and the address policy of the skill's calls, without their header fields and
+without redirects. Trust: the response is untrusted: bounded, decoded strictly, and reduced to a known status.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _WORDS: Final[dict[bool | str, HealthStatus]] = {
     False: HealthStatus.UNHEALTHY,
     **{str(status): status for status in HealthStatus if status is not HealthStatus.UNKNOWN},
 }
-#: The worst last.
+#: From best to worst.
 _ORDER: Final = (
     HealthStatus.HEALTHY,
     HealthStatus.DEGRADED,
@@ -83,9 +84,9 @@ _ORDER: Final = (
 class SkillHealth:
     """Determines the health of skills.
 
-    ``blockers`` returns, in a thread, why skills cannot run. ``checks`` are the registered functions, by skill;
-    ``run_in_thread`` runs one of them in a thread, which may take ``patience`` seconds. ``folders`` checks the skills
-    of folders; None when this process runs none of them.
+    ``blockers`` returns, in a thread, why skills cannot run. ``checks`` has the registered functions by skill;
+    ``run_in_thread`` runs one of them, for at most ``patience`` seconds. ``folders`` checks the skills of folders; None
+    in a process that runs no skills.
     """
 
     def __init__(
@@ -102,12 +103,12 @@ class SkillHealth:
         self._folders = folders
         self._patience = patience
         self._run_in_thread = run_in_thread
-        self._asked: dict[str, asyncio.Task[object]] = {}
+        self._running: dict[str, asyncio.Task[object]] = {}
         self._failing: set[str] = set()
         self._log = structlog.get_logger("skillwire")
 
     def follow(self, on_change: Callable[[], object]) -> None:
-        """Call ``on_change`` when a check of a folder has another result."""
+        """Call ``on_change`` when the result of a folder's check changes."""
         if self._folders is not None:
             self._folders.on_change = on_change
 
@@ -132,21 +133,21 @@ class SkillHealth:
 
     async def close(self) -> None:
         """Cancel all checks."""
-        for task in self._asked.values():
+        for task in self._running.values():
             task.cancel()
-        self._asked.clear()
+        self._running.clear()
         if self._folders is not None:
             await self._folders.close()
 
     async def _check(self, name: str) -> HealthReading:
-        """Return the result of a registered function; one call runs at a time."""
-        task = self._asked.get(name)
+        """Return the result of a registered function, which has at most one running call."""
+        task = self._running.get(name)
         if task is None:
-            task = self._asked[name] = asyncio.create_task(self._call(self._checks[name]))
+            task = self._running[name] = asyncio.create_task(self._call(self._checks[name]))
         done, _ = await asyncio.wait({task}, timeout=self._patience)
         if not done:
             return SILENT
-        self._asked.pop(name, None)
+        self._running.pop(name, None)
         error = None if task.cancelled() else task.exception()
         if error is not None or task.cancelled():
             if name not in self._failing:
@@ -187,53 +188,60 @@ def worse(one: HealthReading, other: HealthReading) -> HealthReading:
     return max(one, other, key=lambda condition: _ORDER.index(condition.status))
 
 
-#: Seconds that a check may start early, since due checks are started only now and then.
-_EARLY: Final = 0.5
-#: Seconds from which a check is slow; a sandbox takes some hundredths of one.
-_SLOW: Final = 2.0
-#: Seconds that a slot rests.
-_REST: Final = 0.5
+#: Seconds that a check may start early, since due checks are started at intervals.
+_EARLY_SECONDS: Final = 0.5
+#: Seconds from which a check counts as slow; starting a sandbox takes some hundredths of a second.
+_SLOW_SECONDS: Final = 2.0
+#: Seconds that a slot pauses between two checks.
+_REST_SECONDS: Final = 0.5
 
 
 class Answer(NamedTuple):
-    """The result of a check; ``why`` goes to the operator's log only."""
+    """The result of a check; ``why`` is logged for the operator, and not reported."""
 
     condition: HealthReading
     why: str = ""
 
 
 class HealthCheckLoop:
-    """Checks skills repeatedly, and keeps their last answers; a slot rests ``rest`` seconds between two checks.
+    """Checks skills repeatedly, and keeps their last results; a slot pauses ``rest`` seconds between two checks.
 
     ``on_change`` is called when the result of a check changes; set before the first look.
     """
 
-    def __init__(self, checks: HealthChecks, clock: Callable[[], float] = time.monotonic, rest: float = _REST) -> None:
+    def __init__(
+        self, checks: HealthChecks, clock: Callable[[], float] = time.monotonic, rest: float = _REST_SECONDS
+    ) -> None:
         self.on_change: Callable[[], object] = lambda: None
         self._checks = checks
         self._clock = clock
         self._rest = rest
         self._slots = asyncio.Semaphore(limits.LAN_HEALTH_CHECKS)
         self._slow_slots = asyncio.Semaphore(limits.LAN_HEALTH_SLOW_CHECKS)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CheckState] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("skillwire")
 
     def look(self, skills: Iterable[Skill]) -> dict[str, HealthReading]:
-        """Return the last answer for each skill with a check, and start the checks that are due.
+        """Return the last result of each skill with a check, and start the checks that are due.
 
-        Other skills are forgotten. A new version has the last answer until it is checked.
+        Results of other skills are dropped. A new version keeps the last result until it is checked.
         """
         asked = {skill.name: skill for skill in skills if skill.action is not None and skill.action.health is not None}
         for name in self._known.keys() - asked.keys():
             self._known.pop(name).stop()
         for name, skill in asked.items():
-            known = self._known.setdefault(name, _Known())
+            known = self._known.setdefault(name, _CheckState())
             digest = str(skill.artifact.digest)
             if known.digest != digest:
                 known.stop()
                 known.digest, known.due = digest, 0.0
-            if known.task is None and self._clock() >= known.due - _EARLY and skill.action and skill.action.health:
+            if (
+                known.task is None
+                and self._clock() >= known.due - _EARLY_SECONDS
+                and skill.action
+                and skill.action.health
+            ):
                 known.due = self._clock() + skill.action.health.interval
                 known.task = asyncio.create_task(self._check(known, skill, skill.action.health))
                 self._tasks.add(known.task)
@@ -241,14 +249,14 @@ class HealthCheckLoop:
         return {name: self._known[name].answer.condition for name in asked}
 
     async def close(self) -> None:
-        """Cancel all checks, and wait for their ends."""
+        """Cancel all checks, and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         self._known.clear()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._checks.close()
 
-    async def _check(self, known: _Known, skill: Skill, check: HealthCheck) -> None:
+    async def _check(self, known: _CheckState, skill: Skill, check: HealthCheck) -> None:
         async with self._slow_slots if known.is_slow else self._slots:
             began = self._clock()
             try:
@@ -256,7 +264,7 @@ class HealthCheckLoop:
             except Exception as error:  # noqa: BLE001  # the other checks go on
                 self._log.error("a health check failed to run", skill=skill.name, exc_info=error)
                 answer = Answer(FAILED)
-            known.is_slow = self._clock() >= began + _SLOW
+            known.is_slow = self._clock() >= began + _SLOW_SECONDS
             known.task = None
             before, known.answer = known.answer, answer
             if answer.why and answer.why != before.why:
@@ -269,8 +277,8 @@ class HealthCheckLoop:
 
 
 @dataclass(slots=True)
-class _Known:
-    """The check of one skill: when it is due, and its last answer."""
+class _CheckState:
+    """The check of one skill: when it is due, and its last result."""
 
     digest: str = ""
     due: float = 0.0
@@ -287,14 +295,15 @@ class _Known:
 UNGRANTED: Final = "it is not granted on this server"
 UNSET: Final = "a secret that it needs is not set"
 NO_SANDBOX: Final = "the sandbox does not start"
-#: Seconds until a sandbox that did not start is tried again.
-_AGAIN: Final = 60.0
+#: Seconds before a sandbox that did not start is tried again.
+_SANDBOX_RETRY_SECONDS: Final = 60.0
 
 
 class RunBlockers:
-    """Finds out why skills cannot run on this server; ``ungranted`` and ``unset`` return those without grant or value.
+    """Finds out why skills cannot run on this server.
 
-    ``check_sandbox`` raises TrustError when a sandbox does not start.
+    ``ungranted`` returns the skills without a grant, ``unset`` the secrets without a value. ``check_sandbox`` raises
+    TrustError when a sandbox does not start.
     """
 
     def __init__(
@@ -315,11 +324,11 @@ class RunBlockers:
         self._lock = threading.Lock()
 
     def find(self, skills: Iterable[Skill]) -> Mapping[str, str]:
-        """Return why skills cannot run, by name, in a thread. With ``concurrency = 0`` only grants are checked."""
+        """Return the reasons by skill; called in a thread. With ``concurrency = 0`` only grants are checked."""
         acting = [(skill, skill.action) for skill in skills if skill.action is not None]
         try:
             ungranted = [] if self._settings.grant_all else asyncio.run(self._ungranted([skill for skill, _ in acting]))
-        except SkillwireError:  # unreadable grants grant nothing
+        except SkillwireError:  # unreadable grants count as none
             ungranted = [skill.name for skill, _ in acting]
         found = dict.fromkeys(ungranted, UNGRANTED)
         for skill, action in acting if self._settings.concurrency else ():
@@ -338,7 +347,7 @@ class RunBlockers:
     def _has_sandbox(self) -> bool:
         with self._lock:
             now = self._clock()
-            if self._sandbox or (self._sandbox is False and now < self._looked + _AGAIN):
+            if self._sandbox or (self._sandbox is False and now < self._looked + _SANDBOX_RETRY_SECONDS):
                 return self._sandbox
             self._sandbox, self._looked = True, now
             try:
@@ -354,7 +363,7 @@ _LONGEST_WHY: Final = 500
 
 
 class HealthChecks:
-    """Makes the checks of folders; ``executor`` and ``driver`` are called once, in a thread."""
+    """Runs the checks of folders; ``executor`` and ``driver`` are called once, in a thread."""
 
     def __init__(
         self,
@@ -369,8 +378,8 @@ class HealthChecks:
         self._driver: AsyncDriver | None = None
 
     async def ask(self, skill: Skill, check: HealthCheck) -> Answer:
-        """Return the result of a check. Cancelling it ends everything that it started."""
-        if not await self._may_run(skill):  # the grant may be revoked since it was due
+        """Return the result of a check. Cancellation stops everything that the check started."""
+        if not await self._may_run(skill):  # the grant may have been revoked while the check waited
             return Answer(HealthReading(HealthStatus.DEGRADED, UNGRANTED))
         return await (self._ask_url(check) if check.url else self._call(skill, check))
 
@@ -410,7 +419,7 @@ class HealthChecks:
         if self._executor is None:
             self._executor = await asyncio.to_thread(self._make_executor)
         action = skill.action._replace(entrypoint=check.entrypoint, export=check.export)
-        # An attempt without a caller and without a row in the ledger.
+        # An attempt without a caller, which the ledger does not record.
         now = time.time()
         execution = Execution(
             execution_id="health",

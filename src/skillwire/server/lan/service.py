@@ -219,7 +219,7 @@ class Announcer:
 
 
 def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> tuple[Endpoint, LanSettings]:
-    """Return the endpoint to announce for a server that listens on ``addresses``, and the settings for it.
+    """Return the endpoint to announce for a server that listens on ``addresses``, and the matching settings.
 
     An empty host stands for the address that a datagram is sent from.
     """

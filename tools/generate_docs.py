@@ -22,6 +22,7 @@ import json
 import re
 import shutil
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -228,7 +229,9 @@ def list_of_routes(*, of_registry: bool = False) -> str:
         shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
         repeats = path.startswith(("/@{scope}", "/.well-known/skills/", "/api/v1/", "/v1/"))
         if not repeats and not (of_registry and (path in without or described[methods[0]]["tags"] == ["Pages"])):
-            rows.append(f"- `{', '.join(methods).upper()} {shown}`: {described[methods[0]]['summary']}")
+            summaries = {method: described[method]["summary"] for method in methods}
+            for summary, alike in groupby(methods, summaries.__getitem__):
+                rows.append(f"- `{', '.join(alike).upper()} {shown}`: {summary}")
     return "\n".join(rows)
 
 

@@ -37,7 +37,7 @@ class Diagnostics(NamedTuple):
     place: Annotated[SourceLocation | None, "Location; null without one"]
     fix: Annotated[str, "What to do"]
     retryable: Annotated[bool, "Whether the same call may succeed later"]
-    documentation: Annotated[str, "Page and anchor of the documentation"]
+    documentation: Annotated[str | None, "Page of the documentation; null without SKILLWIRE_DOCS_URL"]
     details: Annotated[Mapping[str, object], "Facts for programs, specific to the code; not stable"]
 
 
@@ -98,12 +98,10 @@ class SkillwireError(Exception):
         )
 
 
-def documentation_link(page: str) -> str:
-    """Return the link to ``page``, a path in the repository: below ``SKILLWIRE_DOCS_URL`` if that is set."""
+def documentation_link(page: str) -> str | None:
+    """Return the link to ``page``, a path in the repository, below ``SKILLWIRE_DOCS_URL``; None if that is not set."""
     site = os.environ.get("SKILLWIRE_DOCS_URL")
-    if not site:
-        return page
-    return f"{site.rstrip('/')}/{page.removeprefix('docs/').replace('.md', '.html', 1)}"
+    return f"{site.rstrip('/')}/{page.removeprefix('docs/').replace('.md', '.html', 1)}" if site else None
 
 
 class UsageError(SkillwireError):

@@ -89,14 +89,15 @@ def test_every_environment_variable_that_the_code_reads_is_documented():
     assert not [name for name in sorted(read) if f"`{name}`" not in page]
 
 
-def test_every_error_code_is_documented_under_the_anchor_that_errors_print():
+def test_every_error_code_is_documented_under_the_anchor_that_errors_print(monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_DOCS_URL", "https://docs.example.com")
     page = load_tool("generate_docs").error_codes()
     sections = {re.sub(r"[^\w]+", "-", title).lower() for title in re.findall(r"^## (.+)", page, re.MULTILINE)}
     assert not sections & {code.lower() for code in CODES}
     for code in CODES:
         assert page.count(f"\n### {code}\n") == 1
         documentation = errors.SkillwireError(code, "").diagnostics().documentation
-        assert documentation == f"docs/reference/codes.md#{code.lower()}"
+        assert documentation == f"https://docs.example.com/reference/codes.html#{code.lower()}"
 
 
 def test_limits_that_refuse_callers_are_shown():

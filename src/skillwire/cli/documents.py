@@ -328,7 +328,7 @@ class CodeObject(NamedTuple):
     fix: Annotated[str, "What to do"]
     retryable: Annotated[bool, "Whether a retry may help"]
     exit_code: Annotated[int | None, "Exit code of commands that fail with it; null without one"]
-    documentation: Annotated[str, "Page and anchor of the documentation"]
+    documentation: Annotated[str | None, "Page of the documentation; null without SKILLWIRE_DOCS_URL"]
     strict: Annotated[str | None, "Level in strict checks; null if not applied"] = None
     lenient: Annotated[str | None, "Level in lenient checks; null if not applied"] = None
     example: Annotated[str | None, "Example; null without one"] = None

@@ -166,7 +166,7 @@ def _print_explanation(output: Output, row: CodeObject) -> None:
     else:
         rows += [("strict", _level(row.strict)), ("lenient", _level(row.lenient))]
         rows.append(("exit code", "1 from check, when it is an error" if row.exit_code else "none: it is advice"))
-    if "://" in row.documentation:  # the pages are built, so a path leads nowhere in a checkout
+    if row.documentation:
         rows.append(("page", row.documentation))
     output.table([dim(label), value] for label, value in rows)
     if row.example:

@@ -117,6 +117,6 @@ def scaffold(name: str, *, script: bool = False, manifest: bool = False) -> list
     if manifest:
         kind, rest = ("action", _ACTION) if script else ("instruction", "")
         url = documentation_link(_SCHEMA_PAGE)
-        schema = _SCHEMA.format(url=url) if "://" in url else _NO_SCHEMA
+        schema = _SCHEMA.format(url=url) if url else _NO_SCHEMA
         files.append(FileContent(SKILL_TOML, _MANIFEST.format(schema=schema, kind=kind, rest=rest).encode()))
     return files

@@ -75,7 +75,7 @@ def test_the_document_holds_everything(capsys):
     assert rows.keys() == CODES.keys() | RULES.keys()
     assert rows["TIMEOUT"]["retryable"] is True
     assert rows["NOT_READY"]["exit_code"] is None
-    assert rows["FLOW_STYLE"]["documentation"] == "docs/reference/lint-rules.md#flow_style"
+    assert {row["documentation"] for row in rows.values()} == {None}
 
 
 def test_links_lead_to_the_site_that_is_configured(capsys, monkeypatch):

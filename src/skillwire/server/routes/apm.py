@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from starlette.types import ASGIApp
 
+from skillwire.codes import DOCS_PAGE
 from skillwire.errors import ConflictError, documentation_link
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -53,8 +54,9 @@ class ApmRegistry(ClientApi):
 
     def shape(self, problem: Problem) -> Problem:
         """Return the problem as a problem document."""
+        page = f"{DOCS_PAGE}#{problem.code.lower()}"
         document = {
-            "type": documentation_link(f"docs/reference/codes.md#{problem.code.lower()}"),
+            "type": documentation_link(page) or page,
             "title": problem.message,
             "status": problem.status,
             "detail": report(problem),

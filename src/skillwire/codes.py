@@ -712,7 +712,7 @@ CODES: dict[str, CodeInfo] = {
         "It is archived, deleted, renamed or in quarantine, or it has as many versions as it may.",
         "Ask the registry's operator, or make it active again where it is archived.", exit_code=6),
     "QUARANTINED": CodeInfo("The package is in quarantine",
-        "A moderator of the registry refuses its download; the message has the reason.",
+        "A moderator of the registry refuses its bytes; the message has the reason.",
         "Use another package, or ask the registry's operator.", exit_code=4),
     "REASON_FORM": CodeInfo("The reason is missing or malformed",
         "A reason is shown wherever the version is, so it is one line, and yanking needs one.",

@@ -217,7 +217,8 @@ class PackageStore(Protocol):
         """Store a version and its artifact, all or nothing; its package is made with the first one.
 
         ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes
-        no versions. ``full``: it has as many as it may. A version narrower than its package narrows its access.
+        no versions. ``full``: it has as many as it may. ``quarantined``: another version of its package has the same
+        artifact and is in quarantine. A version narrower than its package narrows its access.
         """
 
     async def fits(self, version: PackageVersion) -> bool:

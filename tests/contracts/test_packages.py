@@ -203,6 +203,21 @@ class TestVersions:
         assert publish(store) == "repeated"
         assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
 
+    def test_bytes_that_are_in_quarantine_are_not_published_again_in_their_package(self, store):
+        publish(store)
+        publish(store, "1.0.1")
+        publish(store, "1.0.2", b"two")
+        store.set_version_state(NOTES, "1.0.0", State(Status.YANKED, "old"), change())
+        store.set_version_state(NOTES, "1.0.1", State(Status.QUARANTINED, "steals keys"), change())
+        package, before = store.package(NOTES), store.audit(0, 99)
+        refused = store.publish(make_version("1.0.3"), b"one", change())
+        assert refused == StoredVersion("quarantined", package, reason="steals keys")
+        assert (store.audit(0, 99), store.package(NOTES)) == (before, package)
+        assert [publish(store, "1.0.0"), publish(store, "1.0.1")] == ["repeated", "repeated"]
+        assert [publish(store, "1.0.3", b"two"), publish(store, name="memos")] == ["created", "created"]
+        store.set_version_state(NOTES, "1.0.1", State(), change())
+        assert publish(store, "1.0.4") == "created"
+
     def test_of_many_with_one_version_one_is_published(self, store):
         with ThreadPoolExecutor(4) as pool:
             how = list(pool.map(lambda number: publish(store, content=b"%d" % (number % 3)), range(12)))

@@ -160,6 +160,9 @@ class MemoryPackages:
         if same is not None:
             is_same = same.skill.artifact.digest == skill.artifact.digest
             return StoredVersion("repeated", package) if is_same else StoredVersion("conflict")
+        for one in self._versions.get(name, {}).values():
+            if one.state.status is Status.QUARANTINED and one.skill.artifact.digest == skill.artifact.digest:
+                return StoredVersion("quarantined", package, reason=one.state.reason)
         if not await self.fits(version):
             return StoredVersion("full")
         self._versions.setdefault(name, {})[version.version] = version

@@ -505,7 +505,7 @@ class PackageStateDocument(TypedDict):
     status: Annotated[str, "Its status now"]
     reason: Annotated[str | None, "Why; null without a reason"]
     successor: Annotated[str | None, "Package to use instead; null without one"]
-    copies: Annotated[list[str], "Other packages of the same bytes, after a quarantine"]
+    copies: Annotated[list[str], "Other packages and versions of the same bytes, after a quarantine"]
     more_copies: Annotated[bool, "Whether there may be others that are not named"]
 
 

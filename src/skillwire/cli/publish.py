@@ -158,12 +158,14 @@ def print_state(
     copies: Iterable[object] = (),
     more: bool = False,
 ) -> None:
-    """Print the new state of a package or a version, and packages of its bytes; with ``more`` there may be others."""
+    """Print the new state of a package or a version, and what has its bytes; with ``more`` there may be others."""
     names = [str(one) for one in copies]
     facts = {"reference": reference, "status": status, "reason": reason or None, "successor": successor or None}
     output.document({"schema": "skillwire/package-state/1", **facts, "copies": names, "more_copies": more})
     output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))
-    if names:
-        output.note(warning("other packages have the same bytes: "), first_of(names, _NAMED))
+    if packages := [one for one in names if "@" not in one]:
+        output.note(warning("other packages have the same bytes: "), first_of(packages, _NAMED))
+    if versions := [one for one in names if "@" in one]:
+        output.note(warning("other versions have the same bytes: "), first_of(versions, _NAMED))
     if more:
         output.note("not all packages were compared: others may have the same bytes")

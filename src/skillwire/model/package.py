@@ -261,11 +261,15 @@ class AnnouncedFile(NamedTuple):
 
 
 class StoredVersion(NamedTuple):
-    """How storing a version ended, its package then if it is there now, and the number of the change."""
+    """How storing a version ended, its package then if it is there now, and the number of the change.
 
-    how: Literal["created", "repeated", "conflict", "closed", "full"]
+    ``reason`` is why its bytes are in quarantine.
+    """
+
+    how: Literal["created", "repeated", "conflict", "closed", "full", "quarantined"]
     package: Package | None = None
     change: int = 0
+    reason: str = ""
 
 
 def version_order(version: str) -> tuple[Any, ...]:

@@ -192,8 +192,8 @@ class Registry:
     ) -> PublishedVersion:
         """Publish a skill in the namespace that it was prepared for; ``version`` stands above the folder's own.
 
-        A dry run stores nothing. Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError, TrustError,
-        NotFoundError.
+        A dry run stores nothing. Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError,
+        TrustError (``QUARANTINED`` for bytes that are in quarantine in this package), NotFoundError.
         """
         skill, actor = with_version(prepared.skill, version), right.actor
         if skill.publisher != right.namespace:
@@ -208,17 +208,19 @@ class Registry:
             await self.require(actor, Role.PUBLISHER, right.namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
-        how, package, number = await self.store.publish(one, prepared.artifact, change)
+        how, package, number, reason = await self.store.publish(one, prepared.artifact, change)
         if how == "created":
             self.changed()
         elif how == "repeated":
             one = await self.store.version(one.package, one.version) or one
+        elif how == "quarantined":
+            raise _quarantined(one, reason)
         else:
             raise _unpublishable(one, how)
         return PublishedVersion(one, how, package or one.follow(None), number)
 
     async def _foresee(self, one: PackageVersion) -> PublishedVersion:
-        """Return what publishing ``one`` would come to now. Raises ConflictError."""
+        """Return what publishing ``one`` would come to now. Raises ConflictError, TrustError."""
         package = await self.store.package(one.package)
         if package is None:
             return PublishedVersion(one, "checked", one.follow(None))
@@ -227,10 +229,14 @@ class Registry:
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise _unpublishable(one, "conflict")
-        if stored is None and not await self.store.fits(one):
-            raise _unpublishable(one, "full")
         if stored is not None:
             return PublishedVersion(stored, "repeated", package)
+        for other in await self.store.versions(one.package):
+            is_same = other.skill.artifact.digest == one.skill.artifact.digest
+            if is_same and other.state.status is Status.QUARANTINED:
+                raise _quarantined(one, other.state.reason)
+        if not await self.store.fits(one):
+            raise _unpublishable(one, "full")
         return PublishedVersion(one, "checked", one.follow(package))
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
@@ -563,6 +569,11 @@ _UNPUBLISHABLE: Final = {
 def _unpublishable(one: PackageVersion, why: Literal["conflict", "full", "closed"]) -> ConflictError:
     code, message, fix = _UNPUBLISHABLE[why]
     return ConflictError(code, f"{one.package} {one.version} {message}", fix=fix)
+
+
+def _quarantined(one: PackageVersion, reason: str) -> TrustError:
+    message = f"{one.package} {one.version} has the bytes of a version in quarantine: {reason}"
+    return TrustError("QUARANTINED", message, fix="Publish other files, or ask an operator of the registry.")
 
 
 def _no_namespace(name: str) -> NotFoundError:

@@ -89,6 +89,11 @@ def test_a_quarantine_names_the_other_packages_of_the_same_bytes(monkeypatch):
     assert run_command(*status).err == "other packages have the same bytes: bob/notes, eve/notes\n"
     document = run_command(*status, "--json").document()
     assert (document["copies"], document["more_copies"]) == (answer["copies"], False)
+    answer["copies"] = ["bob/notes", "ann/notes@1.0.0", "ann/notes@1.0.2"]
+    assert run_command(*status).err.splitlines() == [
+        "other packages have the same bytes: bob/notes",
+        "other versions have the same bytes: ann/notes@1.0.0, ann/notes@1.0.2",
+    ]
     many = [f"p{number}/notes" for number in range(100)]
     answer |= {"copies": many, "more_copies": True}
     named, cut = run_command(*status).err.splitlines()

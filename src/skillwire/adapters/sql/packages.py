@@ -70,6 +70,11 @@ _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 #: How many bytes the versions of a package hold.
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
+#: Why an artifact is in quarantine in a package.
+_QUARANTINED: Final = (
+    "(SELECT reason FROM versions AS other WHERE other.package = packages.number AND other.artifact = ?4 "
+    f"AND other.status = '{Status.QUARANTINED.value}' LIMIT 1)"
+)
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
@@ -231,17 +236,20 @@ class SqlPackages(Store):
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
-            f"SELECT coalesce(namespaces.renamed_to, ''), versions.artifact, {_HELD}, last, audit.digest, "
-            f"{OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
+            f"SELECT coalesce(namespaces.renamed_to, ''), versions.artifact, {_HELD}, {_QUARANTINED}, last, "
+            f"audit.digest, {OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
             "LEFT JOIN packages ON packages.namespace = ?1 AND packages.name = ?2 "
             f"LEFT JOIN versions ON package = number AND version = ?3 LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE"
         )
-        is_renamed, same, held, last, previous, *row = await connection.row(query, (*name, version.version))
+        found = await connection.row(query, (*name, version.version, digest))
+        is_renamed, same, held, reason, last, previous, *row = found
         package = None if row[0] is None else read_package(row)
         if is_renamed or (package and (package.state.status in CLOSED or package.renamed_to)):
             return StoredVersion("closed")
         if same is not None:
             return StoredVersion("repeated", package) if same == digest else StoredVersion("conflict")
+        if reason is not None:
+            return StoredVersion("quarantined", package, reason=reason)
         if not _fits(held, packed):
             return StoredVersion("full")
         if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):

@@ -267,20 +267,18 @@ class PackageRoutes:
         return answer(described)
 
     async def _copies(self, package: Package, versions: Sequence[messages.VersionObject]) -> tuple[list[str], bool]:
-        """Return the other packages that have the bytes of these versions, and whether there may be more.
+        """Return what else has the bytes of these versions, and whether there may be more.
 
-        Versions in quarantine do not count. The highest ``_COPIED`` digests are looked for.
+        These are other packages, and other versions of ``package``, which it has as ``namespace/name@version``, unless
+        it is itself in quarantine. Versions in quarantine do not count. The highest ``_COPIED`` digests are looked for.
         """
         digests, most = list(dict.fromkeys(one.digest for one in versions)), limits.REGISTRY_PAGE
         looked = [self._store.by_artifact(Digest(one), most + 1) for one in digests[:_COPIED]]
         found = await asyncio.gather(*looked)
-        copies = sorted(
-            {
-                str(one.package)
-                for one in itertools.chain.from_iterable(found)
-                if one.package != package.name and one.state.status is not Status.QUARANTINED
-            }
-        )
+        served = [one for one in itertools.chain.from_iterable(found) if one.state.status is not Status.QUARANTINED]
+        copies = sorted({str(one.package) for one in served if one.package != package.name})
+        if package.state.status is not Status.QUARANTINED:
+            copies += [f"{one.package}@{one.version}" for one in served if one.package == package.name]
         is_cut = len(digests) > _COPIED or len(copies) > most or any(len(rows) > most for rows in found)
         return copies[:most], is_cut
 

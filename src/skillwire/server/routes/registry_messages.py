@@ -110,7 +110,8 @@ class VersionObject(Struct):
     """A version; ``digest`` is that of the artifact at ``url``, ``uploaded`` that of what its publisher sent.
 
     Only the answer about one version has ``files``, and that to a quarantine ``copies``: other packages of these bytes,
-    and ``more_copies``: whether there may be others that it does not name.
+    and versions of this one as ``namespace/name@version``; and ``more_copies``: whether there may be others that it
+    does not name.
     """
 
     version: str

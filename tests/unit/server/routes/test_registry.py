@@ -350,6 +350,37 @@ class TestStates:
         await site.call("PATCH", "/packages/bob/notes/1.0.0", state, by="root")
         assert (await site.call("PATCH", path, state, by="root")).json()["copies"] == []
 
+    async def test_a_quarantine_names_the_other_versions_of_its_bytes(self, site):
+        for version in ("1.0.0", "1.0.1", "1.0.2"):
+            assert (await site.publish("ann", skill_archive(), query=f"version={version}")).status == 201
+        await site.publish("bob")
+        path, state = "/packages/ann/notes", {"status": "quarantined", "reason": "steals keys"}
+        answer = (await site.call("PATCH", f"{path}/1.0.1", state, by="root")).json()
+        assert (answer["copies"], answer["more_copies"]) == (["bob/notes", "ann/notes@1.0.0", "ann/notes@1.0.2"], False)
+        answer = (await site.call("PATCH", f"{path}/1.0.0", state, by="root")).json()
+        assert answer["copies"] == ["bob/notes", "ann/notes@1.0.2"]
+        answer = (await site.call("PATCH", path, state, by="root")).json()
+        assert answer["copies"] == ["bob/notes"], "all versions of a package in quarantine are refused"
+
+    @pytest.mark.parametrize("query", ["version=1.0.2", "version=1.0.2&dry_run=1"])
+    async def test_bytes_in_quarantine_are_not_published_as_another_version(self, site, query):
+        for version in ("1.0.0", "1.0.1"):
+            await site.publish("ann", skill_archive(), query=f"version={version}")
+        path, state = "/packages/ann/notes/1.0.1", {"status": "quarantined", "reason": "steals keys"}
+        await site.call("PATCH", path, state, by="root")
+        refused = await site.publish("ann", skill_archive(), query=query)
+        assert (refused.status, code_of(refused)) == (403, "QUARANTINED")
+        error = refused.json()["error"]
+        assert error["message"] == "ann/notes 1.0.2 has the bytes of a version in quarantine: steals keys"
+        assert error["details"]["fix"].startswith("Publish other files")
+        assert (await site.call("GET", "/packages/ann/notes")).json()["latest"] == "1.0.0"
+        for same in ("", "&dry_run=1"):
+            again = await site.publish("ann", skill_archive(), query=f"version=1.0.0{same}")
+            assert (again.status, again.json()["status"]) == (200, "repeated")
+        assert (await site.publish("bob", skill_archive())).status == 201, "a moderator decides on each package"
+        await site.call("PATCH", path, {"status": "active"}, by="root")
+        assert (await site.publish("ann", skill_archive(), query=query)).status < 300
+
     @pytest.mark.parametrize("bound", ["digests", "packages"])
     async def test_a_quarantine_looks_for_a_bounded_number_of_copies_and_says_so(self, site, bound, monkeypatch):
         for owner in ("ann", "bob"):

@@ -80,6 +80,13 @@ def is_limited(scopes: Collection[str]) -> bool:
     return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
 
 
+async def present_scopes(store: PackageStore, scopes: frozenset[str], own: Collection[str]) -> frozenset[str]:
+    """Return ``scopes`` with a limit to the present name of each namespace that was renamed; ``own`` ones were not."""
+    others = [name for name in Actor("", scopes).namespaces() if name not in own]
+    found = [await store.namespace(name) for name in others]
+    return scopes.union(f"{NAMESPACE_SCOPE}{one.renamed_to}" for one in found if one is not None and one.renamed_to)
+
+
 def actor_for(principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
     """Return the actor of an authorized caller; without an account it may change nothing."""
     if principal is None or not principal.account:

@@ -32,7 +32,7 @@ from skillwire.model.package import (
     required_packages,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
-from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, require_account
+from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -441,13 +441,14 @@ class Registry:
         if not set(principal.scopes) & {READ, PUBLISH, ADMIN}:
             return principal
         is_operator = account.is_operator and ADMIN in principal.scopes and not is_limited(principal.scopes)
-        actor = Actor(account.name, frozenset({*principal.scopes, ADMIN}))
+        scopes = await present_scopes(self.store, principal.scopes, roles)
+        actor = Actor(account.name, scopes | {ADMIN})
         grants = [
             *(f"{namespace}/{EVERY_SKILL}" for namespace in roles if actor.allows(READ, namespace)),
             *(str(name) for name in shared if actor.allows(READ, name.namespace)),
         ]
         granted = principal.grants.union([EVERY_SKILL] if is_operator else grants)
-        return principal._replace(grants=granted, is_operator=is_operator, roles=roles)
+        return principal._replace(grants=granted, scopes=scopes, is_operator=is_operator, roles=roles)
 
     def _qualified(self, grants: Collection[str]) -> frozenset[str]:
         """Return grants in which each bare name opens a skill of the folders: a namespace may have it, too."""

@@ -298,6 +298,25 @@ class TestPublishing:
                 assert one.status == (200 if number % 4 == first % 4 else 409)
         assert (await site.store.statistics(with_private=True))["versions"] == 1
 
+    async def test_a_token_of_a_namespace_follows_its_renames(self, site):
+        await site.call("POST", "/namespaces", {"name": "space-1"}, by="ann")
+        token = await site.token("ann", "publish", "admin", "namespace:space-1")
+        private = skill_archive(skill_toml='access = "private"\n')
+        assert (await site.publish("space-1", private, by=token)).status == 201
+        for old, new in (("space-1", "space-2"), ("space-2", "space-3")):
+            await site.call("POST", f"/namespaces/{old}/rename", {"to": new}, by="ann")
+        for number, name in enumerate(("space-1", "space-3")):
+            assert (await site.publish(name, skill_archive(f"memo-{number}"), by=token)).status == 201, name
+        assert (await site.call("GET", "/packages/space-3/notes", by=token)).status == 200
+        entries = (await site.call("GET", "/audit", by=token)).json()["entries"]
+        assert {one["target"].partition("/")[0] for one in entries} >= {"space-1", "space-3"}
+        for limit in ("space-1", "space-3"):
+            document = {"name": "less", "scopes": ["publish", f"namespace:{limit}"]}
+            made = (await site.call("POST", "/tokens", document, by=token)).json()["token"]
+            assert (await site.publish("space-3", skill_archive(f"from-{limit}"), by=made)).status == 201
+        refused = await site.publish("ann", by=token)
+        assert (refused.status, "other namespaces than ann" in refused.body.decode()) == (403, True)
+
     async def test_a_renamed_namespace_is_published_to_under_its_new_name(self, site):
         await site.publish("ann")
         await site.call("POST", "/namespaces/ann/rename", {"to": "apex"}, by="ann")

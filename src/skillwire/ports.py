@@ -234,11 +234,11 @@ class PackageStore(Protocol):
         """
 
     async def find_packages(
-        self, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
+        self, beginning: str, after: PackageName, limit: int, *, with_private: bool = True, redirecting: bool = False
     ) -> Sequence[Package]:
         """Return a page of the packages of all namespaces whose names begin so, by name, then namespace.
 
-        It begins behind ``after``; deleted and renamed packages are left out.
+        It begins behind ``after``; deleted packages are left out, and renamed ones, or with ``redirecting`` all others.
         """
 
     async def set_access(self, name: PackageName, access: Access, change: Change) -> None:

@@ -311,6 +311,12 @@ class TestVersions:
         store.set_package_state(PackageName("a", "notes"), State(Status.DELETED), change())
         store.redirect_package(PackageName("b", "notes"), PackageName("b", "memo"), change())
         assert found("notes", ("", "")) == ["d/notes-2"]
+        store.redirect_package(PackageName("a", "note"), PackageName("b", "notes"), change())
+        earlier = store.find_packages("note", PackageName("", ""), 9, redirecting=True)
+        assert [str(one.name) for one in earlier] == ["a/note", "b/notes"]
+        store.set_access(PackageName("a", "note"), Access.PRIVATE, change())
+        earlier = store.find_packages("note", PackageName("", ""), 9, with_private=False, redirecting=True)
+        assert [str(one.name) for one in earlier] == ["b/notes"]
 
     def test_readers_are_let_in_and_out(self, store):
         publish(store)

@@ -192,8 +192,9 @@ class MemoryPackages:
     def _shown(self, packages, with_private):
         return [one for one in packages if with_private or one.access is not Access.PRIVATE]
 
-    async def find_packages(self, beginning, after, limit, *, with_private=True):
-        begun = [one for one in self._packages.values() if one.name.name.startswith(beginning) and not one.renamed_to]
+    async def find_packages(self, beginning, after, limit, *, with_private=True, redirecting=False):
+        begun = [one for one in self._packages.values() if one.name.name.startswith(beginning)]
+        begun = [one for one in begun if (one.renamed_to is not None) == redirecting]
         there = [one for one in begun if one.state.status is not Status.DELETED and one.name[::-1] > after[::-1]]
         return sorted(self._shown(there, with_private), key=lambda one: one.name[::-1])[:limit]
 

@@ -306,11 +306,19 @@ class SqlPackages(Store):
 
     @reads
     async def find_packages(
-        self, connection: Connection, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
+        self,
+        connection: Connection,
+        beginning: str,
+        after: PackageName,
+        limit: int,
+        *,
+        with_private: bool = True,
+        redirecting: bool = False,
     ) -> Sequence[Package]:
+        renamed = "renamed_to != ''" if redirecting else "renamed_to = ''"
         query = (
             f"SELECT {PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
-            f"AND status != ? AND {_SHOWN} AND renamed_to = '' ORDER BY name, namespace LIMIT ?"
+            f"AND status != ? AND {_SHOWN} AND {renamed} ORDER BY name, namespace LIMIT ?"
         )
         deleted, end = Status.DELETED.value, f"{beginning}~"  # ~ is behind z
         row = (beginning, end, after.name, after.namespace, deleted, with_private, limit)

@@ -1,10 +1,10 @@
 """The API of ClawHub, so that its command ``clawhub`` uses this registry as it is.
 
-A slug is the name of a package, and an owner's handle its namespace. A slug without an owner names the one package of
-this name that the caller may know of; where there are several, the answer lists them, and the client prints each with
-the command that names it whole. Published files arrive one by one, each for a ticket. What a registry here has no place
-for is left out: display names, changelogs, topics, stars; the only tag is ``latest``. Deleting a version yanks it.
-Times are milliseconds since the epoch.
+A slug is the name of a package, and an owner's handle its namespace. A slug without an owner names the one package
+that has this name, or had it, and that the caller may know of; where there are several, the answer lists them, and the
+client prints each with the command that names it whole. Published files arrive one by one, each for a ticket. What a
+registry here has no place for is left out: display names, changelogs, topics, stars; the only tag is ``latest``.
+Deleting a version yanks it. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.accounts import require_account
 from skillwire.server.components import RegistryComponents, Services
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
-from skillwire.server.problems import Problem
+from skillwire.server.problems import READ, Problem
 from skillwire.server.routes.client_apis import ClientApi, ClientRoutes, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
     actor_of,
@@ -467,12 +467,25 @@ class ClawHubRoutes(ClientRoutes):
             return await find_package(self._registry, context, PackageName(owner, slug))
         page, _ = await self._registry.find(principal, slug, PackageName("", slug), int(limits.REGISTRY_PAGE))
         found = [one for one in page if one.name.name == slug]
+        if context.method in READ or not found:
+            found = list({one.name: one for one in (*found, *await self._renamed(context, slug))}.values())
         if not found:
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no skill {ascii(slug)[:150]}")
         if len(found) > 1:
             details = {"matches": [_match(one, context.site) for one in found]}
             raise ConflictError("SKILL_AMBIGUOUS", f"several skills are called {slug}", details=details)
         return found[0]
+
+    async def _renamed(self, context: RequestContext, slug: str) -> Sequence[Package]:
+        """Return what the packages redirect to that were called ``slug``; for a change these themselves."""
+        shown, after = bool(principal_of(context).grants), PackageName("", slug)
+        page = await self._store.find_packages(slug, after, limits.REGISTRY_PAGE, with_private=shown, redirecting=True)
+        found = []
+        for one in page:
+            if one.name.name == slug:
+                with suppress(NotFoundError):  # the caller may not know of it, or not of the new one
+                    found.append(await find_package(self._registry, context, one.name))
+        return found
 
     async def _choose(self, context: RequestContext) -> tuple[Package, PackageVersion]:
         """Return the version to download: the named one, or the latest."""

@@ -154,6 +154,49 @@ class TestSlugs:
         await site.call("POST", "/namespaces/ann/rename", {"to": "apex"}, by="ann")
         assert (await hub("/skills/notes?ownerHandle=ann"))["owner"]["handle"] == "apex"
 
+    async def test_a_renamed_package_answers_to_its_old_name(self, site, hub):
+        for name in ("notes", "diary"):
+            await site.publish("ann", skill_archive(name))
+        await site.call("PATCH", "/packages/ann/notes", {"renamed_to": "ann/diary"}, by="ann")
+        assert (await hub("/skills/notes"))["skill"]["slug"] == "diary"
+        assert (await hub("/resolve?slug=notes&hash=0"))["latestVersion"] == {"version": "1.0.0"}
+        new = await site.get(f"{HUB}/download?slug=diary")
+        assert (await site.get(f"{HUB}/download?slug=notes")).body == new.body
+        refused = await site.ask("DELETE", f"{HUB}/skills/notes", by="ann")
+        assert (refused.status, b"name ann/diary" in refused.body) == (409, True)
+        await hub("/skills/note", 404)
+
+    async def test_an_old_name_that_another_package_has_too_is_ambiguous(self, site, hub):
+        for name in ("notes", "diary"):
+            await site.publish("ann", skill_archive(name))
+        await site.publish("bob")
+        await site.call("PATCH", "/packages/ann/notes", {"renamed_to": "ann/diary"}, by="ann")
+        refused = json.loads(await hub("/skills/notes", 409))
+        assert [one["ref"] for one in refused["matches"]] == ["@bob/notes", "@ann/diary"]
+        assert (
+            await site.ask("DELETE", f"{HUB}/skills/notes", by="bob")
+        ).status == 200  # a change means the present one
+
+    async def test_a_package_that_moved_to_another_namespace_is_one(self, site, hub):
+        await site.call("POST", "/namespaces", {"name": "apex"}, by="ann")
+        for namespace in ("ann", "apex"):
+            await site.publish(namespace, by="ann")
+        await site.call("PATCH", "/packages/ann/notes", {"renamed_to": "apex/notes"}, by="ann")
+        assert (await hub("/skills/notes"))["owner"]["handle"] == "apex"
+
+    @pytest.mark.parametrize("private", ["notes", "diary"])
+    async def test_an_old_name_shows_nothing_that_is_private(self, site, hub, private):
+        for name in ("notes", "diary"):
+            await site.publish("ann", skill_archive(name))
+        await site.call("PATCH", f"/packages/ann/{private}", {"access": "private"}, by="ann")
+        absent = await hub("/skills/diaries", 404)
+        await site.call("PATCH", "/packages/ann/notes", {"renamed_to": "ann/diary"}, by="ann")
+        for by in (None, "bob"):
+            assert (await hub("/skills/notes", 404, by=by)).replace("notes", "diaries") == absent
+        assert (await hub("/skills/notes", by="ann"))["skill"]["slug"] == "diary"
+        await site.publish("bob")
+        assert (await hub("/skills/notes"))["owner"]["handle"] == "bob"
+
 
 class TestPublishing:
     async def test_a_version_is_made_of_files_in_the_namespace_of_the_account(self, site):

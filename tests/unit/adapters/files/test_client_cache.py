@@ -1,5 +1,4 @@
 import json
-import multiprocessing
 
 import pytest
 
@@ -35,23 +34,6 @@ def test_a_cache_that_there_is_not_has_nothing_to_forget(tmp_path):
 
 BASE = "https://example.com"
 FIRST = "2026-01-01T00:00:00Z"
-
-
-def record_many(path, prefix):
-    book = FileOriginBook(path)
-    for number in range(20):
-        book.record(f"https://{prefix}-{number}.example", OriginRecord(FIRST, accepted=True))
-
-
-def test_processes_do_not_lose_each_others_records(tmp_path):
-    path = tmp_path / "origins.json"
-    spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=record_many, args=(path, prefix)) for prefix in ("a", "b", "c")]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert len(json.loads(path.read_text())) == 60
 
 
 def test_neither_consent_nor_digests_are_forgotten_by_a_later_record(tmp_path):

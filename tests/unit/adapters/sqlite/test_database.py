@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.adapters.sql import Migration, read_migrations
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import Database, _Turn
 from skillwire.errors import SourceLocation, StorageError
 
 FIRST = Migration(
@@ -208,25 +209,35 @@ def test_many_threads_open_and_write_at_once(path):
         assert connection.execute("SELECT count(*) FROM a").fetchone() == (9,)
 
 
-def test_who_writes_waits_for_its_turn(path):
+def test_who_writes_waits_for_its_turn(path, monkeypatch):
     open_with(path, FIRST)
     first, second = Database(path, migrations=[FIRST]), Database(path, migrations=[FIRST])
-    begins, ended = threading.Event(), threading.Event()
+    opened, held, waits = threading.Event(), threading.Event(), threading.Event()
+    wrote, wait = list[str](), _Turn._wait
+
+    def note(turn):
+        waits.set()
+        return wait(turn)
 
     def write():
-        begins.set()
+        with second.reading():
+            opened.set()
+        assert held.wait(PATIENCE)
         with second.writing() as connection, second.writing():  # a part needs no turn of its own
             connection.execute("INSERT INTO a VALUES ('second')")
-        ended.set()
+            wrote.append("second")
         second.close()
 
+    monkeypatch.setattr(_Turn, "_wait", note)
     waiting = threading.Thread(target=write)
+    waiting.start()
+    assert opened.wait(PATIENCE)
     with first.writing():
-        waiting.start()
-        assert begins.wait(5)
-        assert not ended.wait(0.2)
-    assert ended.wait(5)
-    waiting.join()
+        held.set()
+        assert waits.wait(PATIENCE)
+        wrote.append("first")
+    waiting.join(PATIENCE)
+    assert wrote == ["first", "second"]
     first.close()
 
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.support.lan_site import OWN, home
+from tests.support.virtual_time import virtual_loop
 
 from skillwire.model.lan import LanSnapshot
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server import console_pages
 from skillwire.server.console_pages import with_refreshes
 from skillwire.server.routes.console import ExecutionsConsole
 
@@ -132,8 +135,10 @@ async def test_nothing_is_changed_by_the_page(enter):
     assert (answer.status, answer.fields["allow"]) == (405, "GET, HEAD")
 
 
-async def test_a_live_page_is_made_anew_with_each_change_and_each_refresh(network):
-    changed, refreshing = with_refreshes(network.changed, 3600.0), with_refreshes(network.changed, 0.2)
+@pytest.mark.virtual_time
+async def test_a_live_page_is_made_anew_with_each_change_and_each_refresh(network, monkeypatch):
+    monkeypatch.setattr(console_pages, "time", SimpleNamespace(monotonic=virtual_loop().time))
+    changed, refreshing = with_refreshes(network.changed, 3600.0), with_refreshes(network.changed, 0.25)
     first = await changed(-1, 15.0)
     waiting = asyncio.create_task(changed(first, 15.0))
     await asyncio.sleep(0)

@@ -306,8 +306,8 @@ def _findings(details: Mapping[str, Any]) -> Iterator[str]:
     rows = details.get("findings")
     for row in rows[:_SHOWN] if isinstance(rows, list) else ():
         if isinstance(row, dict):
-            parts = (str(row.get(key, "")) for key in ("code", "message", "place"))
-            yield neutralise("{}: {} ({})".format(*parts))[:500]
+            code, message, place = (str(row.get(key, "")) for key in ("code", "message", "place"))
+            yield neutralise(f"{code}: {message}{place and f' ({place})'}")[:_TEXT]
 
 
 class RemoteRegistry:

@@ -305,7 +305,10 @@ class Registry:
         target = await self.store.package(to)
         if target is None or target.state.status is Status.DELETED:
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to}: publish it first")
-        if target.renamed_to or to == package.name:
+        if to == package.name:
+            fix = "Publish the package under its new name, and name that."
+            raise UsageError("REFERENCE", f"{to} is the name that the package has already", fix=fix)
+        if target.renamed_to:
             raise UsageError("REFERENCE", f"{to} is itself a redirect", fix="Name the package that it redirects to.")
         change = self._change(actor, "package.rename", str(package.name), to=str(to))
         await self.store.redirect_package(package.name, to, change)
@@ -548,7 +551,8 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         message = f"a {after.status} version needs a reason"
         raise UsageError("REASON_FORM", message, fix="Say why: --reason TEXT.")
     if after.successor and read_package_name(after.successor) is None:
-        raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
+        fix = "Name the successor as NAMESPACE/NAME, a package of this registry."
+        raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME", fix=fix)
     if after.successor and after.status is Status.ACTIVE:
         fix = "Leave the successor out, or deprecate the package."
         raise UsageError("REFERENCE", "what is active has no successor", fix=fix)

@@ -361,7 +361,7 @@ _PARAMETERS: Final[Node] = {
     "package-name": _parameter("query", "The name that the skill must have.", name="name"),
     "upload": _parameter("path", "The ID of an upload.", "^[1-9][0-9]{0,11}-[0-9a-f]{64}$", example=f"1-{'0' * 64}"),
     "upload-number": _parameter("query", "The ID of the upload that holds the archive.", name="upload"),
-    "dry_run": _parameter("query", "`1` checks the skill and stores nothing."),
+    "dry_run": _parameter("query", "`1` or `true` checks the skill and stores nothing; `0` or `false` publishes it."),
     "slug": _parameter("path", "The name of a package.", NAME, example="csv-profile"),
     "hosted": _parameter("path", "A namespace and a name, with two hyphens between.", example="acme--csv-profile"),
     "page": _parameter("query", "`next_page` of the page before."),

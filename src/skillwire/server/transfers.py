@@ -58,12 +58,13 @@ if TYPE_CHECKING:
 
 
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
+_PACK: Final = "Pack the skill's folder as .tar.gz or .zip, or publish it with skillwire publish."
 _BOUNDS: Final = Bounds(
     limits.ARCHIVE_BYTES,
     limits.REGISTRY_BODIES_BYTES,
     limits.REGISTRY_BODIES_ADDRESS_BYTES,
     Problem(413, "ARCHIVE_SIZE", f"an archive has at most {limits.ARCHIVE_BYTES:,} bytes"),
-    Problem(415, "MEDIA_TYPE", COMPRESSED),
+    Problem(415, "MEDIA_TYPE", COMPRESSED, {"fix": "Send the archive as it is."}),
     _CROWDED,
 )
 
@@ -75,15 +76,18 @@ def read_upload(
 
     The files are at its root, in one folder named as the skill, or ``inside`` a folder. ``name`` is the one that it has
     to have. Takes milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises
-    ValidationError (``SKILL_INVALID``, each finding in ``details``), and as
-    :func:`skillwire.trust.archive.read_archive`.
+    ValidationError (``SKILL_INVALID``), and as :func:`skillwire.trust.archive.read_archive`; ``details`` have each
+    finding.
     """
-    if isinstance(content, bytes):
-        plan = read_archive(content, unwraps=True, inside=inside)
-    else:
-        plan = plan_files(content, unwraps=True)
-    if name and plan.folder not in {"", name}:
-        raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
+    try:
+        if isinstance(content, bytes):
+            plan = read_archive(content, unwraps=True, inside=inside)
+        else:
+            plan = plan_files(content, unwraps=True)
+        if name and plan.folder not in {"", name}:
+            raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
+    except SkillwireError as error:
+        raise _with_finding(error) from error
     ordered = tuple(sorted(plan.files, key=lambda file: (file.path != SKILL_MD, file.path)))
     prepared = prepare_files(name or plan.folder or _name_in(ordered), ordered, namespace, judges=JUDGES)
     if isinstance(prepared, RefusedFolder):
@@ -98,6 +102,14 @@ def read_upload(
             "SKILL_INVALID", message, place=first.place, fix=first.fix, details={"findings": findings}
         )
     return prepared
+
+
+def _with_finding(error: SkillwireError) -> SkillwireError:
+    """Return the refusal of an upload as its sender reads it: with its one finding, and the path where one is known."""
+    fix = _PACK if error.code == "ARCHIVE_MALFORMED" else error.diagnostics().fix
+    place = error.details.get("path", SKILL_MD if error.code == "NO_SKILL_MD" else "")
+    finding = {"code": error.code, "level": "error", "message": error.message, "place": place, "fix": fix}
+    return type(error)(error.code, error.message, fix=fix, details={**error.details, "findings": [finding]})
 
 
 def _name_in(files: Sequence[FileContent]) -> str:

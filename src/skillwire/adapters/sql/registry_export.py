@@ -177,9 +177,12 @@ def _shown(value: object) -> object:
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
+    content = read_bounded(folder / _HEADER, limits.EXPORT_LINE_BYTES)
+    if content is None:
+        fix = "Name a folder that skillwire registry export has written."
+        raise ValidationError("EXPORT_FORM", f"it has no {_HEADER}", place=SourceLocation(str(folder)), fix=fix)
     with _refusals(folder / _HEADER, 1):
-        content = read_bounded(folder / _HEADER, limits.EXPORT_LINE_BYTES)
-        header = load_json(content or b"", max_bytes=limits.EXPORT_LINE_BYTES)
+        header = load_json(content, max_bytes=limits.EXPORT_LINE_BYTES)
     return header if isinstance(header, dict) else {}
 
 

@@ -426,7 +426,7 @@ class Authentication:
                 raise refused("this API key is not known, or has ended", "unknown")
             return _principal_of(token), rights
         if self._bearer is None:
-            raise refused("this server has no authorization server, and takes API keys only", "unknown")
+            raise refused(f"the bearer token is no API key of this server; those begin with {TOKEN_PREFIX}_", "unknown")
         failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
         return await self._bearer.recognise(text, asks=failures.allowed), None
 

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import msgspec
 from starlette.types import ASGIApp
 
-from skillwire.codes import DOCS_PAGE
+from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import ConflictError, documentation_link
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -54,10 +55,10 @@ class ApmRegistry(ClientApi):
 
     def shape(self, problem: Problem) -> Problem:
         """Return the problem as a problem document."""
-        page = f"{DOCS_PAGE}#{problem.code.lower()}"
+        link = documentation_link(f"{DOCS_PAGE}#{problem.code.lower()}")
         document = {
-            "type": documentation_link(page) or page,
-            "title": problem.message,
+            "type": link or "about:blank",
+            "title": CODES[problem.code].summary if link else HTTPStatus(problem.status).phrase,
             "status": problem.status,
             "detail": report(problem),
             "code": problem.code,

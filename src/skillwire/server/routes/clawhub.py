@@ -159,7 +159,7 @@ class UploadRequest(Struct):
     """A file to be uploaded."""
 
     path: Annotated[str, Meta(max_length=int(limits.ARCHIVE_PATH_BYTES))]
-    size: int
+    size: Annotated[int, Meta(ge=0)]
     sha256: str
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from starlette.types import ASGIApp
 
 from skillwire import limits
+from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.package import (
     Package,
@@ -113,8 +114,8 @@ class ClientRoutes:
 def report(problem: Problem) -> str:
     """Return the message of ``problem`` with its fix; of a refused skill each finding, one on a line."""
     findings: Any = problem.details.get("findings", ())
-    lines = [f"{one['place']}: {one['code']}: {one['message']}. {one['fix']}" for one in findings]
-    fix = f". {problem.details['fix']}" if problem.details.get("fix") and not lines else ""
+    lines = [f"{one['place']}: {one['code']}: {one['message']}. {one['fix']}" for one in findings if one["place"]]
+    fix = "" if lines else f". {problem.details.get('fix') or CODES[problem.code].fix}"
     return "\n".join((f"{problem.message}{fix}", *lines))
 
 

@@ -1,9 +1,10 @@
 """The API of hosted skills, ``/v1/skills``, for the SDKs of platforms that host skills by it.
 
 The ID of a skill is ``NAMESPACE--NAME``, and that of a version its number: neither part of a package's name has two
-hyphens together. A skill is uploaded as single files of a form, in one folder. It is published in the namespace of the
-caller's account, unless ``?namespace=`` names another. A version that the folder states is kept; without one, an upload
-makes the next patch version, since SDKs upload without a thought of versions. Deleting a version yanks it.
+hyphens together. A skill is uploaded in a form, as single files in one folder, or as one archive. It is published in
+the namespace of the caller's account, unless ``?namespace=`` names another. A version that the folder states is kept;
+without one, an upload makes the next patch version, since SDKs upload without a thought of versions. Deleting a version
+yanks it. The name that is displayed is the skill's; another one in the form has no place in a registry.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from skillwire.server.routes.registry_requests import (
 )
 from skillwire.server.routing import RequestContext, Route
 from skillwire.server.transfers import read_upload
+from skillwire.trust.archive import is_archive
 
 _API: Final = "/v1/skills"
 _ROWS: Final = 20
@@ -224,9 +226,11 @@ class HostedSkillRoutes(ClientRoutes):
         right = await self._registry.check_publication(actor, namespace)
         publications = self._parts.publications
         async with publications.bodies.reading(context.scope, context.receive) as body:
-            uploaded = await asyncio.to_thread(Digest.of, body.data)
             files = await read_files(context.scope, body.data)
-            prepared = await publications.read(partial(read_upload, files, right.namespace, name=name))
+            first = bytes(files[0].content) if len(files) == 1 else b""
+            content = first if is_archive(first) else files
+            uploaded = await asyncio.to_thread(Digest.of, content if isinstance(content, bytes) else body.data)
+            prepared = await publications.read(partial(read_upload, content, right.namespace, name=name))
             version = await self._free_version(prepared)
             return await self._registry.publish(right, prepared, uploaded, version=version)
 

@@ -49,6 +49,7 @@ from skillwire.server.routes.registry_requests import (
     moved,
     principal_of,
     publisher_of,
+    read_flag,
     read_page,
     read_query,
     read_request,
@@ -368,12 +369,13 @@ class UploadRoutes:
         """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
         query, actor = read_query(context), actor_of(context)
         right = await self._registry.check_publication(actor, context.parameters["namespace"])
+        dry_run = read_flag(context, "dry_run")
         read = partial(read_upload, namespace=right.namespace, name=query.get("name", ""))
         if number := query.get("upload"):
             upload = await self._uploads.find(actor.account, number)
             content = partial(self._uploads.read, actor.account, number)
             published = await self._publish(context, right, lambda: read(content()), upload.digest)
-            if query.get("dry_run", "0") == "0":
+            if not dry_run:
                 await self._uploads.remove(actor.account, number)
         else:
             async with self._publications.bodies.spooling(context.scope, context.receive, self._uploads.spool) as body:
@@ -383,8 +385,7 @@ class UploadRoutes:
     async def _publish(
         self, context: RequestContext, right: PublishRight, read: Callable[[], PreparedSkill], uploaded: Digest
     ) -> messages.PublicationObject:
-        query = read_query(context)
-        version, dry_run = query.get("version", ""), query.get("dry_run", "0") != "0"
+        version, dry_run = read_query(context).get("version", ""), read_flag(context, "dry_run")
         made = await self._publications.publish(right, read, uploaded, version=version, dry_run=dry_run)
         context.change = made.change
         skill = made.version.skill

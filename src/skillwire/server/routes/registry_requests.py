@@ -46,6 +46,7 @@ _PARAMETERS: Final = 8
 #: What a client waits for that reads what it has just changed. Spec: RFC 7240 §4.3.
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,3})\b")
 _LONGEST_WAIT: Final = 5
+_FLAGS: Final = {"0": False, "1": True, "false": False, "true": True}
 _DIGITS: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
 REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
@@ -171,6 +172,15 @@ def decode_request(body: bytes, kind: type[T]) -> T:
 def read_query(context: RequestContext) -> Mapping[str, str]:
     """Return the parameters of the query, of equal ones the last. Raises UsageError (``QUERY``)."""
     return dict(read_pairs(context.scope["query_string"], _PARAMETERS))
+
+
+def read_flag(context: RequestContext, name: str) -> bool:
+    """Return a parameter that is on or off; off where it is absent. Raises UsageError (``QUERY``)."""
+    text = read_query(context).get(name, "0")
+    if text not in _FLAGS:
+        fix = f"Write {name}=1 or {name}=0, or leave it out."
+        raise UsageError("QUERY", f"{name} is {', '.join(_FLAGS)}, and not {ascii(text)[:80]}", fix=fix)
+    return _FLAGS[text]
 
 
 def read_page(context: RequestContext) -> tuple[str, int]:

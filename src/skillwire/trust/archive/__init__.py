@@ -17,10 +17,15 @@ from skillwire.trust.archive.plan import ArchivePlan, malformed, plan_entries, p
 from skillwire.trust.archive.tar import read_tar
 from skillwire.trust.archive.unpack import unpack
 
-__all__ = ["ArchiveFormat", "ArchivePlan", "plan_files", "read_archive", "unpack"]
+__all__ = ["ArchiveFormat", "ArchivePlan", "is_archive", "plan_files", "read_archive", "unpack"]
 
 ArchiveFormat = Literal["tar.gz", "zip"]
 _ZIP_MAGIC = b"PK\x03\x04"
+
+
+def is_archive(content: bytes) -> bool:
+    """Return whether bytes begin as an archive does that :func:`read_archive` reads."""
+    return content.startswith((GZIP_MAGIC, _ZIP_MAGIC))
 
 
 def read_archive(
@@ -36,7 +41,7 @@ def read_archive(
     """
     if len(content) > limits.ARCHIVE_BYTES:
         raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")
-    if not content.startswith((GZIP_MAGIC, _ZIP_MAGIC)):
+    if not is_archive(content):
         raise malformed("the bytes begin neither a .tar.gz nor a .zip")
     found: ArchiveFormat = "tar.gz" if content.startswith(GZIP_MAGIC) else "zip"
     if expected_format is not None and found != expected_format:

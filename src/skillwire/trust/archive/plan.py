@@ -11,12 +11,16 @@ links. A plan contains only files; folders are implied. Spec: ASD Archive Struct
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
 from skillwire.model.skill import SKILL_MD, FileContent
+from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path, collision_key, show
+
+#: Characters of a path in the details of a refusal.
+_PATH_SHOWN: Final = 200
 
 
 class Entry(NamedTuple):
@@ -36,7 +40,21 @@ def entry_path(name: bytes, *, folder: bool) -> str:
     name = name.removeprefix(b"./")
     if folder and len(name) > 1:
         name = name.removesuffix(b"/")
-    return check_path(name)
+    return _check_path(name)
+
+
+def _check_path(name: str | bytes) -> str:
+    try:
+        return check_path(name)
+    except TrustError as error:
+        raise _refused(error.code, error.message, name) from None
+
+
+def _refused(code: str, message: str, path: str | bytes) -> TrustError:
+    """Return the refusal of an entry; its ``details`` name the path."""
+    start = path[:_PATH_SHOWN]
+    text = start.decode(errors="backslashreplace") if isinstance(start, bytes) else start
+    return TrustError(code, message, details={"path": neutralise(text)})
 
 
 def plausible_size(archive_size: int) -> int:
@@ -47,7 +65,8 @@ def plausible_size(archive_size: int) -> int:
 def check_file_size(size: int, name: str | bytes) -> None:
     """Refuse a file whose declared size is too large. Raises TrustError (``ARCHIVE_FILE_SIZE``)."""
     if size > limits.ARCHIVE_FILE_BYTES:
-        raise TrustError("ARCHIVE_FILE_SIZE", f"{show(name)} has {size} bytes, at most {limits.ARCHIVE_FILE_BYTES}")
+        message = f"{show(name)} has {size} bytes, at most {limits.ARCHIVE_FILE_BYTES}"
+        raise _refused("ARCHIVE_FILE_SIZE", message, name)
 
 
 def malformed(message: str) -> DecodeError:
@@ -110,7 +129,7 @@ class Tree:
         existing = parent.children.get(key)
         if existing is not None:
             if below is not None and existing[0] == name and isinstance(existing[1], Link):
-                raise TrustError("LINK_THROUGH", f"{show(below)} is below the link {show(path)}")
+                raise _refused("LINK_THROUGH", f"{show(below)} is below the link {show(path)}", below)
             raise _collision(path, existing[0])
         folder = self._folders[path] = Folder(parent)
         parent.children[key] = name, folder
@@ -120,7 +139,7 @@ class Tree:
         """Return the folder or file that ``link`` leads to. Raises TrustError (a ``LINK_...`` or ``PATH_...`` code)."""
         if link.found is None:
             if hops > limits.ARCHIVE_LINK_HOPS:
-                raise TrustError("LINK_LOOP", f"the link {show(link.path)} is never followed to an end")
+                raise _refused("LINK_LOOP", f"the link {show(link.path)} is never followed to an end", link.path)
             node: Folder | FileContent = self.root if link.hard else link.folder
             for part in _target(link).split("/"):
                 if not isinstance(node, Folder):
@@ -143,34 +162,36 @@ class Tree:
         if not isinstance(node, Link):
             return node
         if link.hard and not node.hard:
-            raise TrustError("LINK_THROUGH", f"the hard link {show(link.path)} leads to or through a symbolic link")
+            message = f"the hard link {show(link.path)} leads to or through a symbolic link"
+            raise _refused("LINK_THROUGH", message, link.path)
         return self.resolve(node, hops + 1)
 
 
 def _target(link: Link) -> str:
     if len(link.target) > limits.ARCHIVE_PATH_BYTES:
-        raise TrustError("PATH_TOO_LONG", f"the target of the link {show(link.path)} is too long")
+        raise _refused("PATH_TOO_LONG", f"the target of the link {show(link.path)} is too long", link.path)
     try:
         target = link.target.decode()
     except UnicodeDecodeError as error:
-        raise TrustError("PATH_INVALID", f"the target of the link {show(link.path)} is not UTF-8") from error
+        message = f"the target of the link {show(link.path)} is not UTF-8"
+        raise _refused("PATH_INVALID", message, link.path) from error
     if "\\" in target:
-        raise TrustError("PATH_WINDOWS", f"the target of the link {show(link.path)} holds a backslash")
+        raise _refused("PATH_WINDOWS", f"the target of the link {show(link.path)} holds a backslash", link.path)
     if target.startswith("/"):
         raise _escape(link)
     return target
 
 
 def _collision(path: str, other: str) -> TrustError:
-    return TrustError("PATH_COLLISION", f"{show(path)} has the place of {show(other)}")
+    return _refused("PATH_COLLISION", f"{show(path)} has the place of {show(other)}", path)
 
 
 def _escape(link: Link) -> TrustError:
-    return TrustError("LINK_ESCAPE", f"the link {show(link.path)} leads out, to {show(link.target)}")
+    return _refused("LINK_ESCAPE", f"the link {show(link.path)} leads out, to {show(link.target)}", link.path)
 
 
 def _dangling(link: Link) -> TrustError:
-    return TrustError("LINK_DANGLING", f"the link {show(link.path)} leads to nothing: {show(link.target)}")
+    return _refused("LINK_DANGLING", f"the link {show(link.path)} leads to nothing: {show(link.target)}", link.path)
 
 
 class ArchivePlan(NamedTuple):
@@ -222,7 +243,8 @@ def _plan_inside(files: Iterable[FileContent], inside: str) -> ArchivePlan:
         if file.path.startswith(f"{inside}/"):
             found.append(file._replace(path=file.path.removeprefix(f"{inside}/")))
         elif "/" in file.path:
-            raise ValidationError("SKILL_OUTSIDE", f"{show(file.path)} is outside of {show(inside)}")
+            message = f"{show(file.path)} is outside of {show(inside)}"
+            raise ValidationError("SKILL_OUTSIDE", message, details={"path": neutralise(file.path)[:_PATH_SHOWN]})
     return ArchivePlan(tuple(found), inside.rpartition("/")[2])
 
 
@@ -233,7 +255,7 @@ def plan_files(files: Iterable[FileContent], *, unwraps: bool = False) -> Archiv
 
 def _file_entry(file: FileContent) -> Entry:
     check_file_size(len(file.content), file.path)
-    return Entry("file", check_path(file.path), file.content, file.executable)
+    return Entry("file", _check_path(file.path), file.content, file.executable)
 
 
 class _Budget:
@@ -264,11 +286,11 @@ def _files_below(
         found = tree.resolve(node) if isinstance(node, Link) else node
         is_copy = copied or found is not node
         if is_copy:
-            check_path(path)
+            _check_path(path)
             budget.spend(0 if isinstance(found, Folder) else len(found.content), path)
         if not isinstance(found, Folder):
             yield FileContent(path, found.content, found.executable)
             continue
         if found in trail:
-            raise TrustError("LINK_LOOP", f"the link {show(path)} leads to a folder that contains it")
+            raise _refused("LINK_LOOP", f"the link {show(path)} leads to a folder that contains it", path)
         yield from _files_below(found, path + "/", (*trail, found), tree, budget, copied=is_copy)

@@ -152,6 +152,15 @@ DAMAGES = [
 ]
 
 
+async def test_a_folder_that_is_no_export_is_named(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SkillwireError, match=r"it has no registry\.json") as refused:
+        into(tmp_path / "other", tmp_path / "empty", monkeypatch)
+    assert refused.value.code == "EXPORT_FORM"
+    assert str(refused.value.place) == str(tmp_path / "empty")
+    assert "registry export" in (refused.value.fix or "")
+
+
 async def test_what_was_damaged_or_changed_is_refused_whole(registry, tmp_path, monkeypatch):
     assert await registry.store.has_operator()
     export(tmp_path / "one")

@@ -17,7 +17,7 @@ def problem_of(answer):
     assert answer.fields["content-type"] == "application/problem+json"
     document = answer.json()
     assert document["status"] == answer.status
-    assert document["type"].endswith(f"codes.md#{document['code'].lower()}")
+    assert document["type"] == "about:blank"
     return answer.status, document["code"]
 
 
@@ -34,6 +34,16 @@ async def test_what_is_published_is_listed_with_the_digest_of_its_download(site,
     assert row["digest"] == f"sha256:{hashlib.sha256(sent.body).hexdigest()}"
     if len(files) == 1:
         assert unzipped(sent.body) == {path: text.encode() for path, text in files.items()}
+
+
+async def test_a_problem_has_no_type_that_resolves_below_the_api(site, monkeypatch):
+    refused = (await publish_to_apm(site, b"x", by=None)).json()
+    assert (refused["type"], refused["title"]) == ("about:blank", "Unauthorized")
+    assert refused["detail"].endswith("Run skillwire auth login with the provider's address.")
+    monkeypatch.setenv("SKILLWIRE_DOCS_URL", "https://docs.example.com")
+    refused = (await publish_to_apm(site, b"x", by=None)).json()
+    assert refused["type"] == "https://docs.example.com/reference/codes.html#auth_required"
+    assert refused["title"] == "The provider requires authentication"
 
 
 async def test_the_version_of_the_path_stands_above_that_of_the_skill(site):

@@ -257,6 +257,12 @@ class TestPublishing:
             assert (await site.ask("POST", f"{HUB}/skills", document, by="ann")).status == status
             assert not list(held.iterdir())
 
+    @pytest.mark.parametrize(("size", "status"), [(-1, 400), (limits.ARCHIVE_FILE_BYTES + 1, 413)])
+    async def test_an_announced_size_is_one_that_a_file_can_have(self, site, size, status):
+        announced = {"path": "a", "size": int(size), "sha256": "0" * 64}
+        refused = await site.ask("POST", f"{HUB}/skills/-/upload-url", announced, by="ann")
+        assert refused.status == status
+
     async def test_announced_files_have_a_bound(self, site):
         size = int(limits.ARCHIVE_FILE_BYTES)
         document = {"path": "a", "size": size, "sha256": "0" * 64}

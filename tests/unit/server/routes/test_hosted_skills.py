@@ -3,7 +3,7 @@
 import pytest
 from tests.support.client_apis import HOSTED, form, host, unzipped
 from tests.support.openapi import check_answer, check_openapi
-from tests.support.registry_site import skill_files
+from tests.support.registry_site import skill_files, tar_gz, zipped
 
 from skillwire import limits
 from skillwire.server import openapi
@@ -89,6 +89,18 @@ class TestPublishing:
         stated = skill_files(version="notaversion", skill_toml='version = "2.0.0"\n')
         assert (await host(site, stated, by="ann")).json()["latest_version_id"] == "2.0.0"
 
+    @pytest.mark.parametrize("pack", [tar_gz, zipped])
+    @pytest.mark.parametrize("inside", ["", "notes"])
+    async def test_a_skill_is_uploaded_as_one_archive(self, site, pack, inside):
+        archive = {"notes.bin": pack(PLAIN, inside)}
+        assert (await host(site, archive, by="ann", folder="")).json()["latest_version_id"] == "0.1.0"
+        content = await site.get(f"{NOTES}/versions/latest/content")
+        assert unzipped(content.body) == {f"notes/{path}": text.encode() for path, text in PLAIN.items()}
+        changed = {"notes.bin": pack({**PLAIN, "a.py": "2"}, inside)}
+        assert (await host(site, changed, by="ann", skill="ann--notes", folder="")).json()["id"] == "0.1.1"
+        several = await host(site, {**archive, "more.bin": pack(PLAIN)}, by="ann", folder="")
+        assert error_of(several)[2] == "NO_SKILL_MD"
+
     async def test_a_version_that_is_stated_never_changes(self, site):
         await host(site, skill_files(), by="ann")
         other = await host(site, skill_files(text="Other.\n"), by="ann", skill="ann--notes")
@@ -100,7 +112,9 @@ class TestPublishing:
         assert made.json()["id"] == "acme--notes"
         assert (await host(site, PLAIN, by="bob", query="&namespace=acme")).status == 403
         assert (await host(site, PLAIN, by="bob", skill="acme--notes")).status == 403
-        assert error_of(await host(site, PLAIN, by=None)) == (401, "authentication_error", "AUTH_REQUIRED")
+        unknown = await host(site, PLAIN, by=None)
+        assert error_of(unknown) == (401, "authentication_error", "AUTH_REQUIRED")
+        assert unknown.json()["error"]["message"].endswith("Run skillwire auth login with the provider's address.")
 
     async def test_a_refusal_names_file_line_rule_and_fix_and_leaves_nothing(self, site):
         refused = await host(site, {"SKILL.md": "---\nname: notes\n---\n"}, by="ann")

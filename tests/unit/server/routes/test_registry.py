@@ -199,6 +199,17 @@ class TestPublishing:
         assert (await site.publish("ann", skill_archive(text="Other.\n"), query="dry_run=1")).status == 409
         assert (await site.publish("ann", query="dry_run=1")).json() == {**made, "status": "repeated"}
 
+    @pytest.mark.parametrize(
+        ("value", "status"), [("1", 200), ("true", 200), ("0", 201), ("false", 201), ("", 400), ("no", 400)]
+    )
+    async def test_a_dry_run_is_asked_for_in_plain_words(self, site, value, status):
+        answer = await site.publish("ann", query=f"dry_run={value}")
+        assert answer.status == status
+        if status == 400:
+            error = answer.json()["error"]
+            assert (error["code"], error["details"]["fix"][:16]) == ("QUERY", "Write dry_run=1 ")
+        assert (await site.store.statistics(with_private=True))["versions"] == (status == 201)
+
     async def test_a_dry_run_foresees_a_full_package(self, site, monkeypatch):
         await site.publish("ann")
         monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)
@@ -248,6 +259,26 @@ class TestPublishing:
         assert (refused.status, code_of(refused)) == (status, code)
         assert refused.json()["error"]["details"]["fix"]
         assert (await site.store.statistics(with_private=True))["versions"] == 0
+
+    @pytest.mark.parametrize(
+        ("archive", "place", "fix"),
+        [
+            (b"", "", "Pack the skill's folder as .tar.gz or .zip, or"),
+            (skill_archive()[:-20], "", "Pack the skill's folder as .tar.gz or .zip, or"),
+            (tar_gz({"README.md": "x"}), "SKILL.md", "Pack the content"),
+            (zipped({**skill_files(), "a/../b": "x"}), "a/../b", "Publish the file"),
+            (tar_gz({**skill_files(), "b": "x", "B": "x"}), "B", "Rename one"),
+        ],
+    )
+    async def test_a_refused_archive_has_a_finding_with_its_path_and_a_fix_for_its_sender(
+        self, site, archive, place, fix
+    ):
+        error = (await site.publish("ann", archive)).json()["error"]
+        (finding,) = error["details"]["findings"]
+        assert (finding["code"], finding["message"], finding["level"]) == (error["code"], error["message"], "error")
+        assert finding["place"] == place
+        assert finding["fix"] == error["details"]["fix"]
+        assert finding["fix"].startswith(fix)
 
     async def test_a_refused_skill_names_every_finding_with_its_place(self, site):
         refused = await site.publish("ann", tar_gz({"SKILL.md": "---\nname: Notes\nlicence: MIT\n---\n"}))
@@ -463,6 +494,12 @@ class TestStates:
                 assert (await site.call("PATCH", path, state)).status == 401
             assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
 
+    async def test_a_successor_has_the_form_of_a_package(self, site):
+        await site.publish("ann")
+        state = {"status": "deprecated", "successor": "bogus"}
+        error = (await site.call("PATCH", "/packages/ann/notes", state, by="ann")).json()["error"]
+        assert (error["code"], "NAMESPACE/NAME" in error["details"]["fix"]) == ("REFERENCE", True)
+
     async def test_a_package_is_not_its_own_successor(self, site):
         await site.publish("ann")
         for path in ("/packages/ann/notes/1.0.0", "/packages/ann/notes"):
@@ -516,7 +553,9 @@ class TestStates:
         await site.publish("ann", skill_archive("memos"))
         path = "/packages/ann/notes"
         for bad, status in (("ann/nothing", 404), ("x", 400), ("ann/notes", 400), ("bob/memos", 404)):
-            assert (await site.call("PATCH", path, {"renamed_to": bad}, by="ann")).status == status
+            refused = await site.call("PATCH", path, {"renamed_to": bad}, by="ann")
+            assert refused.status == status
+            assert ("already" in refused.json()["error"]["message"]) == (bad == "ann/notes")
         assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="bob")).status == 403
         assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="ann")).status == 200
         moved = await site.call("GET", f"{path}/1.0.0/download?x=1")
@@ -554,6 +593,13 @@ class TestStates:
         package = (await site.call("GET", new)).json()
         assert (package["status"], package["access"], package["latest"]) == ({"status": "active"}, "public", "1.0.0")
         assert [one["status"] for one in package["versions"]] == [{"status": "active"}]
+
+
+async def test_an_unknown_bearer_token_is_told_what_keys_begin_with(site):
+    refused = await site.call("GET", "/whoami", by="unknown-token")
+    assert refused.status == 401
+    message = refused.json()["error"]["message"]
+    assert message == "the bearer token is no API key of this server; those begin with sw_"
 
 
 class TestAnswers:

@@ -1,7 +1,7 @@
-"""The use cases of a registry: who may do what, and what then changes. Everything else is the store's.
+"""The use cases of a registry: authorization and changes; the store does everything else.
 
 Operators may do everything. In a namespace, roles decide; an account owns the namespace of its own name from its first
-publication on. A private package is answered as an absent one to callers that may not see it.
+publication on. For callers without access, a private package does not exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NAMED: Final = 10  # namespaces that a message names
 
 
 class PublishRight(NamedTuple):
-    """That an actor may publish in a namespace, whose name is the present one; a new one is made by publishing."""
+    """The right of an actor to publish in a namespace, under its current name; publishing creates a new one."""
 
     actor: Actor
     namespace: str
@@ -54,9 +54,9 @@ class PublishRight(NamedTuple):
 
 
 class PublishedVersion(NamedTuple):
-    """What a publication came to, its package then, and the number of the change.
+    """The result of a publication, with the package afterwards and the number of the change.
 
-    ``repeated`` when the same bytes were there before, ``checked`` for a dry run of another.
+    ``repeated`` if the same bytes were already published, ``checked`` for a dry run of new ones.
     """
 
     version: PackageVersion
@@ -66,10 +66,10 @@ class PublishedVersion(NamedTuple):
 
 
 class Registry:
-    """The packages in ``store``. ``reserved`` namespaces are never given out; ``changed`` is called after changes.
+    """Manages the packages in ``store``. ``reserved`` namespaces are never assigned; changes call ``changed``.
 
-    ``withdrawn`` is awaited after a package or version was put into quarantine or deleted: once it returns, nothing
-    serves it.
+    ``withdrawn`` is awaited after a package or version was quarantined or deleted: when it returns, no server serves
+    it.
     """
 
     def __init__(self, store: PackageStore, clock: Callable[[], float], *, reserved: Collection[str] = ()) -> None:
@@ -82,7 +82,7 @@ class Registry:
     # --- namespaces --------------------------------------------------------------------------------------
 
     async def create_namespace(self, actor: Actor, name: str) -> Namespace:
-        """Make a namespace that the actor owns. Raises UsageError, ConflictError (``NAMESPACE_TAKEN``), TrustError."""
+        """Create a namespace owned by the actor. Raises UsageError, ConflictError (``NAMESPACE_TAKEN``), TrustError."""
         self._allow(actor, ADMIN, name)
         return await self._make_namespace(actor, name)
 
@@ -101,7 +101,7 @@ class Registry:
         return namespace
 
     async def prove_namespace(self, actor: Actor, name: str, proof: Proof) -> Namespace:
-        """Record how a namespace was proven; an operator's word needs an operator. Raises TrustError, NotFoundError."""
+        """Record the proof of a namespace; kind ``operator`` needs an operator. Raises TrustError, NotFoundError."""
         name = await self.require(actor, Role.OWNER, name, scope=ADMIN)
         if proof.kind == "operator" and not actor.is_operator:
             raise TrustError("PERMISSION_DENIED", "only an operator can vouch for a namespace")
@@ -111,7 +111,7 @@ class Registry:
         return namespace
 
     async def rename_namespace(self, actor: Actor, old: str, new: str) -> Namespace:
-        """Rename a namespace, which is then unproven; its old name redirects for good.
+        """Rename a namespace, which loses its proof; its old name redirects permanently.
 
         Raises ConflictError (``NAMESPACE_TAKEN``), UsageError, TrustError.
         """
@@ -132,12 +132,12 @@ class Registry:
             raise ConflictError("NAMESPACES_FULL", message)
 
     async def _is_reserved(self, actor: Actor, name: str) -> bool:
-        """Whether a namespace is kept for the server, or for another account, which owns the one of its own name."""
+        """Whether a namespace is reserved for the server, or for another account of that name."""
         is_free = actor.is_operator or name == actor.account or await self.store.account(name) is None
         return name in self._reserved or not is_free
 
     async def set_role(self, actor: Actor, namespace: str, account: str, role: Role | None) -> None:
-        """Give an account a role, or take it away; a member may leave by itself.
+        """Give an account a role, or remove it; members may remove themselves.
 
         Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError.
         """
@@ -155,7 +155,7 @@ class Registry:
             raise UsageError("LAST_OWNER", f"{account} is the last owner of {namespace}")
 
     async def namespace(self, name: str) -> Namespace:
-        """Return a namespace; a renamed one under its new name. Raises NotFoundError (``NAMESPACE_NOT_FOUND``)."""
+        """Return a namespace, under its new name if it was renamed. Raises NotFoundError (``NAMESPACE_NOT_FOUND``)."""
         found = await self.store.namespace(name) if is_namespace(name) else None
         if found is not None and found.renamed_to:
             found = await self.store.namespace(found.renamed_to)
@@ -166,7 +166,7 @@ class Registry:
     # --- publishing --------------------------------------------------------------------------------------
 
     async def check_publication(self, actor: Actor, namespace: str) -> PublishRight:
-        """Return the right to publish there, before the bytes are read.
+        """Return the right to publish in the namespace, before the bytes are read.
 
         Raises TrustError, NotFoundError, ConflictError (``NAMESPACE_TAKEN``).
         """
@@ -190,7 +190,7 @@ class Registry:
         version: str = "",
         dry_run: bool = False,
     ) -> PublishedVersion:
-        """Publish a skill in the namespace that it was prepared for; ``version`` stands above the folder's own.
+        """Publish a skill in the namespace that it was prepared for; ``version`` overrides the folder's version.
 
         A dry run stores nothing. Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError,
         TrustError (``QUARANTINED`` for bytes that are in quarantine in this package), NotFoundError.
@@ -201,9 +201,9 @@ class Registry:
         _check_identifiers(skill)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
         if dry_run:
-            return await self._foresee(one)
+            return await self._preview(one)
         if right.is_new:
-            with suppress(ConflictError):  # another publication made it meanwhile, and decides below who may publish
+            with suppress(ConflictError):  # a concurrent publication created it; the role is checked below
                 await self._make_namespace(actor, right.namespace)
             await self.require(actor, Role.PUBLISHER, right.namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
@@ -219,8 +219,8 @@ class Registry:
             raise _unpublishable(one, how)
         return PublishedVersion(one, how, package or one.follow(None), number)
 
-    async def _foresee(self, one: PackageVersion) -> PublishedVersion:
-        """Return what publishing ``one`` would come to now. Raises ConflictError, TrustError."""
+    async def _preview(self, one: PackageVersion) -> PublishedVersion:
+        """Return the result that publishing ``one`` would have now. Raises ConflictError, TrustError."""
         package = await self.store.package(one.package)
         if package is None:
             return PublishedVersion(one, "checked", one.follow(None))
@@ -240,7 +240,7 @@ class Registry:
         return PublishedVersion(one, "checked", one.follow(package))
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
-        """Return what a skill requires of packages of this registry and ``principal`` finds no version for."""
+        """Return the requirements of a skill on this registry's packages that no version for ``principal`` meets."""
         found: list[str] = []
         for text in skill.requires:
             for name in required_packages([text], skill.publisher):
@@ -256,7 +256,7 @@ class Registry:
     async def set_version_state(self, actor: Actor, package: Package, version: str, state: State) -> PackageVersion:
         """Yank, deprecate, quarantine a version, or make it active again. Raises as :meth:`describe_version`.
 
-        Versions of a package that redirects are changed too: their artifacts are still served by digest.
+        This includes versions of a package that redirects, since their artifacts are still served by digest.
         """
         found = await self.describe_version(package, version)
         await self.require(actor, Role.PUBLISHER, package.name.namespace, scope=PUBLISH)
@@ -288,14 +288,14 @@ class Registry:
             await self.withdrawn()
 
     async def _check_maintainer(self, actor: Actor, package: Package) -> None:
-        """Check that the actor may change a package. A change of one that redirects would surprise its new owner."""
+        """Check that the actor may change a package. Packages that redirect are refused: they have a new owner."""
         await self.require(actor, Role.MAINTAINER, package.name.namespace, scope=ADMIN)
         if package.renamed_to:
             message = f"{package.name} was renamed to {package.renamed_to}, and only its versions can be changed"
             raise ConflictError("RENAMED", message, fix=f"To change the new package, name {package.renamed_to}.")
 
     async def redirect(self, actor: Actor, package: Package, to: PackageName) -> Package:
-        """Let a package redirect for good to another one, which its owner published under the new name.
+        """Redirect a package permanently to another one, which its owner published under the new name.
 
         Raises UsageError (``REFERENCE``), TrustError, ConflictError (``RENAMED``), NotFoundError
         (``PACKAGE_NOT_FOUND``).
@@ -316,7 +316,7 @@ class Registry:
         return package._replace(renamed_to=to)
 
     async def set_access(self, actor: Actor, package: Package, access: Access) -> Package:
-        """Store how far a package is visible. Raises TrustError, ConflictError (``RENAMED``)."""
+        """Store the access of a package. Raises TrustError, ConflictError (``RENAMED``)."""
         await self._check_maintainer(actor, package)
         change = self._change(actor, "package.access", str(package.name), access=access)
         await self.store.set_access(package.name, access, change)
@@ -324,7 +324,7 @@ class Registry:
         return package._replace(access=access)
 
     async def set_reader(self, actor: Actor, package: Package, account: str, *, may_read: bool) -> None:
-        """Let an account read a package, or no longer. Raises as :meth:`set_access`, NotFoundError."""
+        """Allow an account to read a package, or end that. Raises as :meth:`set_access`, NotFoundError."""
         await self._check_maintainer(actor, package)
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
@@ -334,10 +334,10 @@ class Registry:
     # --- reading -----------------------------------------------------------------------------------------
 
     async def package(self, principal: Principal, name: PackageName, *, redirects: bool = True) -> Package:
-        """Return a package that ``principal`` may know of, under its new name where it was renamed.
+        """Return a package that ``principal`` may know of, under its new name if it was renamed.
 
-        Without ``redirects``, a package that redirects to another one is returned itself, to be changed.
-        Raises NotFoundError (``PACKAGE_NOT_FOUND``), also for what it may not know of.
+        Without ``redirects``, a package that redirects to another one is returned itself, for changes.
+        Raises NotFoundError (``PACKAGE_NOT_FOUND``), also for a package that ``principal`` may not know of.
         """
         namespace = await self.store.namespace(name.namespace) if is_namespace(name.namespace) else None
         present = namespace.renamed_to or namespace.name if namespace else ""
@@ -349,30 +349,30 @@ class Registry:
         return found
 
     async def _read(self, principal: Principal, name: PackageName) -> Package | None:
-        """Return a package; a private one of others is not even read, since the time of an answer would show it."""
+        """Return a package; an inaccessible private one is not read, since the response time would reveal it."""
         return await self.store.package(name, with_private=principal.has(*name[::-1]))
 
     async def packages(
         self, principal: Principal, namespace: str, after: str, limit: int
     ) -> tuple[list[Package], str | None]:
-        """Return a page of the packages that ``principal`` may know of, and behind which name the next one begins."""
+        """Return a page of the packages that ``principal`` may know of, and the last name if more follow."""
 
         def read(last: PackageName, rows: int, *, with_private: bool) -> Awaitable[Sequence[Package]]:
             return self.store.packages(namespace, last.name, rows, with_private=with_private)
 
-        found, following = await _known(principal, read, PackageName(namespace, after), limit)
+        found, following = await _page_of_known(principal, read, PackageName(namespace, after), limit)
         return found, following and following.name
 
     async def find(
         self, principal: Principal, beginning: str, after: PackageName, limit: int
     ) -> tuple[list[Package], PackageName | None]:
-        """Return a page of the packages of all namespaces whose names begin so, as :meth:`packages`."""
-        return await _known(principal, partial(self.store.find_packages, beginning), after, limit)
+        """Return a page of packages of all namespaces whose names start with ``beginning``, as :meth:`packages`."""
+        return await _page_of_known(principal, partial(self.store.find_packages, beginning), after, limit)
 
     async def dependents(self, principal: Principal, name: PackageName) -> list[PackageName]:
-        """Return the first packages whose latest version requires ``name``, those that ``principal`` may know of."""
+        """Return the first packages whose latest version requires ``name``, if ``principal`` may know of them."""
         read = partial(self.store.dependents, name)
-        found, _ = await _known(principal, read, PackageName("", ""), limits.REGISTRY_PAGE)
+        found, _ = await _page_of_known(principal, read, PackageName("", ""), limits.REGISTRY_PAGE)
         return [one.name for one in found]
 
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
@@ -417,7 +417,7 @@ class Registry:
     async def by_artifact(self, principal: Principal, digest: Digest) -> tuple[Package, PackageVersion]:
         """Return a version with this artifact that ``principal`` may download, yanked ones included.
 
-        Raises as :meth:`version` where it may only know of one; NotFoundError (``VERSION_NOT_FOUND``).
+        Raises as :meth:`version` if ``principal`` may only know of the version; NotFoundError (``VERSION_NOT_FOUND``).
         """
         refusal: SkillwireError = NotFoundError("VERSION_NOT_FOUND", "no version has this artifact")
         for one in await self.store.by_artifact(digest, limits.REGISTRY_PAGE):
@@ -430,10 +430,10 @@ class Registry:
         raise refusal
 
     async def authorize(self, principal: Principal, rights: Rights | None = None) -> Principal:
-        """Return the caller with what its account may do: as an operator, or what it may read beside what is public.
+        """Return the caller with the rights of its account: those of an operator, or grants of packages.
 
-        Grants of packages are ``namespace/*`` and ``namespace/name``. An account that is not there is left out.
-        ``rights`` of the account are read from the store where they were not read with the token.
+        Grants are ``namespace/*`` and ``namespace/name``. A deleted account is removed from the caller. The ``rights``
+        of the account are read from the store if they were not read with the token.
         """
         principal = principal._replace(grants=self._qualified(principal.grants))
         if not principal.account:
@@ -454,18 +454,18 @@ class Registry:
         return principal._replace(grants=granted, scopes=scopes, is_operator=is_operator, roles=roles)
 
     def _qualified(self, grants: Collection[str]) -> frozenset[str]:
-        """Return grants in which each bare name opens a skill of the folders: a namespace may have it, too."""
+        """Return the grants, bare names as skills of the folders: namespaces may have the same names."""
         bare = set(filter(is_skill_name, grants))
         return frozenset({*grants} - bare).union(f"{one}/{name}" for one in self._reserved for name in bare)
 
     async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> str:
-        """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its present name.
+        """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its current name.
 
         Raises TrustError, NotFoundError (``NAMESPACE_NOT_FOUND``).
         """
         require_account(actor)
         name, own = namespace, actor.roles.get(namespace)
-        if own is None:  # it has another name now, or is newer than what was read with the token
+        if own is None:  # renamed, or created after the rights were read
             name = (await self.namespace(namespace)).name
             own = (await self.store.roles(actor.account)).get(name)
         self._allow(actor, scope, name)
@@ -498,20 +498,20 @@ def may_know(principal: Principal, package: Package) -> bool:
 
 
 def may_use(principal: Principal, package: Package) -> bool:
-    """Whether ``principal`` may download a package that it may know of, as far as its access decides."""
+    """Whether the access of a package lets ``principal`` download it, given that it may know of the package."""
     return package.access is Access.PUBLIC or principal.has(package.name.name, package.name.namespace)
 
 
-async def _known(
+async def _page_of_known(
     principal: Principal,
     read: Callable[..., Awaitable[Sequence[Package]]],
     after: PackageName,
     limit: int,
 ) -> tuple[list[Package], PackageName | None]:
-    """Return a page of what ``principal`` may know of, and behind which package the next one begins."""
+    """Return a page of packages that ``principal`` may know of, and the last one if more follow."""
     found: list[Package] = []
-    rows = max(limit + 1, int(limits.REGISTRY_PAGE))  # many may be private, and each read costs
-    while len(found) <= limit:  # one more tells whether there is another page
+    rows = max(limit + 1, int(limits.REGISTRY_PAGE))  # many packages may be private, so read more at once
+    while len(found) <= limit:  # one more shows whether another page exists
         page = await read(after, rows, with_private=bool(principal.grants))
         found += [one for one in page if may_know(principal, one)]
         if len(page) < rows:
@@ -521,7 +521,7 @@ async def _known(
 
 
 def is_member(principal: Principal, namespace: str) -> bool:
-    """Whether ``principal`` reads all of a namespace."""
+    """Whether ``principal`` may read every package of a namespace."""
     return not principal.grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
 
 
@@ -586,7 +586,7 @@ def _no_namespace(name: str) -> NotFoundError:
 
 
 def with_version(skill: Skill, version: str) -> Skill:
-    """Return ``skill`` with another version. Raises UsageError (``PACKAGE_VERSION``)."""
+    """Return ``skill`` with ``version``, if given. Raises UsageError (``PACKAGE_VERSION``)."""
     if version and not is_version(version):
         fix = "Write it as Semantic Versioning does, such as 1.2.0."
         raise UsageError("PACKAGE_VERSION", f"{ascii(version)[:80]} is no version", fix=fix)
@@ -596,7 +596,7 @@ def with_version(skill: Skill, version: str) -> Skill:
 
 
 def _check_identifiers(skill: Skill) -> None:
-    """Check that a skill takes no identifiers of other namespaces. Raises UsageError (``IDENTIFIER_FOREIGN``)."""
+    """Check that a skill uses no identifiers of other namespaces. Raises UsageError (``IDENTIFIER_FOREIGN``)."""
     ids, namespace = skill.identifiers, skill.publisher
     dotted = namespace.replace("-", ".")
     found = [(ids.skill_sharing, f"{namespace}/"), (ids.skills_rpc, f"{dotted}.")] if ids else []

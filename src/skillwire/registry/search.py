@@ -1,12 +1,12 @@
 """Searches over published skills: words, cursors and facets.
 
-The facet ``kind`` is what a skill is made of, ``license`` its license field, ``tag`` its author's tags,
-capabilities and scenes. Thousands of skills share few combinations of these values, so each combination is one
+The facet ``kind`` is one of the values of :func:`skill_kind`, ``license`` the license field, and ``tag`` the author's
+tags, capabilities and scenes. Thousands of skills share few combinations of these values, so each combination is one
 :class:`Profile`, and hits are counted by profile first.
 
-A cursor is the name of the previous page's last skill with a fingerprint of the search. Sorted by name, it is a place
-in every revision. Ranked, it is a place among the same skills only, so it is refused after a change: continuing would
-skip or repeat skills. Trust: texts and cursors are hostile.
+A cursor contains the last skill's name of the previous page and a fingerprint of the search. Results sorted by name can
+continue in any revision. Ranked results can only continue among the same skills, so after a change the cursor is
+refused: the next page would skip or repeat skills. Trust: texts and cursors are hostile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VALUE_LENGTH: Final = 64
 
 
 class Profile(NamedTuple):
-    """What a skill has of each facet, in the order of :data:`FACETS`."""
+    """The values of a skill for each facet, in the order of :data:`FACETS`."""
 
     kind: tuple[str, ...]
     license: tuple[str, ...]
@@ -57,7 +57,7 @@ def _has_scripts(skill: Skill | SkillSummary) -> bool:
 
 
 def profile_of(skill: Skill | SkillSummary) -> Profile:
-    """Return the values that ``skill`` has."""
+    """Return the facet values of ``skill``."""
     kind = skill_kind(skill)
     named = " ".join((skill.license or "").split())
     tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
@@ -81,19 +81,19 @@ def _most_frequent(counted: Mapping[str, int]) -> tuple[FacetValue, ...]:
     return tuple(FacetValue(*item) for item in items)
 
 
-#: Values of a facet that are counted by bits: each takes one bit a skill, 6 KB of 50,000.
+#: Values of a facet that are counted by bit sets; each takes one bit per skill, so 6 KB for 50,000.
 _COUNTED_BY_BITS: Final = 512
 _DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
-#: Of each facet: value → its slots, and how many hits any other value has at most.
+#: For each facet: value → bit set of its slots, and an upper bound of the hits of any other value.
 _Tables = list[tuple[dict[str, int], int]]
-#: Revisions after which the values with the most hits are chosen anew.
+#: Number of revisions after which the most frequent values are determined again.
 _FOLLOWED: Final = 1_000
 
 
 class FacetCounts:
-    """Counts the values that many hits have; ``profiles`` are by slot, and a hit is its slot.
+    """Counts the most frequent values of hits; a hit is a slot, the index of its profile in ``profiles``.
 
-    A number stands for a set of slots, one bit each, so counting a value of 20,000 hits takes a few microseconds.
+    An integer represents a set of slots as bits, so counting a value in 20,000 hits takes a few microseconds.
     """
 
     def __init__(self, profiles: Sequence[Profile | None], tables: _Tables | None = None, followed: int = 0) -> None:
@@ -110,7 +110,7 @@ class FacetCounts:
             self._tables.append((bits, len(having[values[len(bits)]]) if len(values) > len(bits) else 0))
 
     def followed_by(self, profiles: Sequence[Profile | None], slots: Iterable[int]) -> FacetCounts:
-        """Return the counts for the next ``profiles``, which differ at ``slots``."""
+        """Return the counts for the ``profiles`` of the next revision, which differ at ``slots``."""
         if self._followed == _FOLLOWED:
             return FacetCounts(profiles)
         tables: _Tables = []
@@ -141,7 +141,7 @@ class FacetCounts:
         return counted
 
     def narrow(self, facet: str, values: Iterable[str], slots: Sequence[int]) -> Sequence[int] | None:
-        """Return those of ``slots`` that have one of the values; None where one of them is not counted by bits."""
+        """Return the ``slots`` that have one of the values, or None if a value has no bit set."""
         bits, rest = self._tables[FACETS.index(facet)]
         if rest and not bits.keys() >= set(values):
             return None
@@ -157,7 +157,7 @@ class FacetCounts:
 
 
 def normalize_tag(tag: str) -> str:
-    """Return a value of the facet ``tag`` as it is counted and looked for."""
+    """Return the normalized value of the facet ``tag``, for counting and filtering."""
     return " ".join(tag.lower().split())[:_VALUE_LENGTH]
 
 
@@ -170,32 +170,32 @@ def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
 
 
 _WORD: Final = re.compile(r"[^\W_]+")
-#: Words that say how a request is put and not what is looked for. A third of all skills has each of them.
+#: Words that carry no meaning for a search; each occurs in a third of all skills.
 _STOP_WORDS: Final = frozenset(
     """
     a about an and any are as at be by can do does for from get has have how i if in into is it its let like me
     my no not of on or our please should skill skills so some that the their them then there these they this to
     up us use used using want was we what when where which who will with would you your
-    """.split()  # noqa: SIM905  # a list would stand over seventy lines
+    """.split()  # noqa: SIM905  # a list would take seventy lines
 )
 _MARK_BYTES: Final = 9  # fills base64 without padding
 _CURSOR_LENGTH: Final = 100
 
 
 class Words(NamedTuple):
-    """The words of a query, in lower case, each once; ``is_open`` when the last one may still be being typed."""
+    """The words of a query, in lower case, each once; ``is_open`` if the last one may be incomplete."""
 
     words: tuple[str, ...]
     is_open: bool
 
     @property
     def name(self) -> str:
-        """The name of the skill that is meant, if one is."""
+        """The words as a skill's name, joined by hyphens."""
         return "-".join(self.words)
 
 
 def check_query(query: SearchQuery) -> None:
-    """Check a query against the bounds. Raises UsageError (``QUERY``)."""
+    """Check the bounds of a query. Raises UsageError (``QUERY``)."""
     if not 1 <= query.limit <= limits.SEARCH_HITS:
         raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.SEARCH_HITS}")
     if len(query.text) > limits.SEARCH_TEXT_LENGTH:
@@ -203,7 +203,7 @@ def check_query(query: SearchQuery) -> None:
 
 
 def read_words(text: str) -> Words:
-    """Return all words of ``text``. Trust: hostile; only letters and digits remain, so no query syntax does."""
+    """Return all words of ``text``. Trust: hostile; only letters and digits remain, so no query syntax."""
     words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
     return Words(words, is_open=bool(words) and _WORD.fullmatch(text[-1]) is not None)
 
@@ -217,7 +217,7 @@ def telling_words(words: Words) -> Words:
 
 
 def make_cursor(name: str, mark: bytes) -> str:
-    """Return the cursor behind the skill ``name`` of the search with this ``mark``, see :func:`mark_search`."""
+    """Return the cursor after the skill ``name`` in the search with this ``mark``, see :func:`mark_search`."""
     return encode_cursor(mark + name.encode("ascii"))
 
 
@@ -234,11 +234,11 @@ def read_cursor(cursor: str, mark: bytes) -> str:
 
 @functools.cache
 def process_token() -> str:
-    """Return what tells revisions of this process from those of another one with the same numbers."""
+    """Return a random token of this process, which distinguishes its revisions from those of other processes."""
     return secrets.token_hex(8)
 
 
 def mark_search(query: SearchQuery, order: Iterable[str]) -> bytes:
-    """Return a fingerprint of what ``query`` searches; ``order`` is what its order depends on beside the names."""
+    """Return a fingerprint of ``query``; ``order`` identifies the state that its order depends on."""
     chosen = sorted((facet, *sorted(values)) for facet, values in query.facets.items())
     return hashlib.blake2b(repr((tuple(order), chosen)).encode(), digest_size=_MARK_BYTES).digest()

@@ -1,13 +1,13 @@
-"""Search in lists of skills: exact names first, then by how well the words match; the lists of several sources merged.
+"""Search in lists of skills, with exact names first and other matches by score; merges the lists of several sources.
 
-A small BM25F over names and descriptions, enough for the indexes of a few origins; a registry has an engine of its own.
-A word of the query matches itself without its ending; with less weight, words that begin with it or that it begins with
-("test" finds "testing" and "testcase"); and, only if no text has either, words one edit away.
+The score is a small BM25F over names and descriptions, for the indexes of a few origins; a registry has its own engine.
+A word of the query matches words with the same stem. With less weight it matches words that begin with it, or that it
+begins with ("test" finds "testing" and "testcase"). If no text has either, it matches words one edit away.
 
-Skills of several sources are listed once. Two sources mean the same skill when publisher, name, version and digest
-agree, as far as both give them, and no other skill of the second source agrees too. The name of a Skill Sharing id is
-its part behind the slash. The earlier source gives the bytes and their digest, the later one adds its facts. The rule
-is ours: no text has one. Agent Skills Discovery is asked first, and alone where its answer suffices.
+A skill of several sources is listed once. Two entries are the same skill when publisher, name, version and digest
+agree, as far as both have them, and no other entry of the second source agrees too. The name of a Skill Sharing ID is
+its part after the slash. The earlier source determines the bytes and their digest, the later one adds its facts. This
+rule is an extension: the protocols have none. Agent Skills Discovery is asked first, and alone if its answer suffices.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRef]:
-    """Return the skills of ``first``, with the facts of the same skills of ``second``, then the rest of ``second``."""
+    """Return the skills of ``first`` with the facts of equal ones in ``second``; then the other ones of ``second``."""
     rest = {id(skill): skill for skill in second}
     by_name: dict[tuple[str, str], list[SkillRef]] = {}
     for skill in rest.values():
@@ -57,7 +57,7 @@ def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRe
             (other,) = same
             rest.pop(id(other), None)
             if other.found_via != skill.found_via:
-                skill = skill._replace(  # noqa: PLW2901  # the same skill, with more facts
+                skill = skill._replace(  # noqa: PLW2901  # the same skill with more facts
                     found_via=f"{skill.found_via}, {other.found_via}",
                     shared=skill.shared or other.shared,
                     rpc=skill.rpc or other.rpc,
@@ -68,14 +68,14 @@ def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRe
 
 
 def conflicting_digests(skills: Iterable[SkillRef]) -> TrustError | None:
-    """Return the error for a version that two sources give with different digests: neither may be chosen silently."""
+    """Return the error for a version with different digests in two sources, or None; no digest is preferred."""
     alike: dict[tuple[str, str, str], list[SkillRef]] = {}
     for skill in skills:
         if skill.digest is not None and skill.version is not None:
             alike.setdefault((skill.origin, _short(skill.name), skill.version), []).append(skill)
     for other, *rest in alike.values():
         if len({skill.name for skill in (other, *rest) if "/" in skill.name}) > 1:
-            continue  # ids of several providers, which :func:`merge` does not match either
+            continue  # IDs of several providers, which :func:`merge` does not match
         for skill in (one for one in rest if one.digest != other.digest):
             digests = f"{other.digest} by {other.found_via}, and {skill.digest} by {skill.found_via}"
             message = f"{skill.name} {skill.version} of {skill.origin} has two digests: {digests}"
@@ -84,7 +84,7 @@ def conflicting_digests(skills: Iterable[SkillRef]) -> TrustError | None:
 
 
 def check_digests(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[None]:
-    """Compare the digests of skills of one site with those that its other kept indexes state; ask anew in doubt.
+    """Compare the digests of a site's skills with those of its other cached indexes; refresh these if they differ.
 
     A skill of an endpoint is compared with the index of Agent Skills Discovery, all others with that of Skill Sharing.
     Raises TrustError (``DIGEST_CONFLICT``).
@@ -111,7 +111,7 @@ def check_digests(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[N
 
 
 def _as_indexed(skill: SkillRef) -> SkillRef:
-    """Return a skill of an endpoint as its site's index has it: by the name of its ``SKILL.md``."""
+    """Return a skill of an endpoint in the form of its site's index, which names it as its ``SKILL.md`` does."""
     if skill.rpc is None:
         return skill
     url, about = parse_url(skill.origin), skill.described.frontmatter or {} if skill.described else {}
@@ -128,13 +128,13 @@ def _agree(one: str | None, other: str | None) -> bool:
 
 
 def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-    """Return the skills of a place in both protocols, each once.
+    """Return the skills of a place from both protocols, each once.
 
-    A place of Skill Sharing, or a capability type, restricts them to those that Skill Sharing lists. A scope (``/@``)
-    has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are reported,
-    not raised.
+    For a place of Skill Sharing, or with a capability type, the result has only skills that Skill Sharing lists. A
+    scope (``/@``) has no index of Skill Sharing, so only Agent Skills Discovery is asked. Errors of the second index
+    are reported, not raised.
 
-    Raises NotFoundError (``INDEX_NOT_FOUND``) when there is neither index.
+    Raises NotFoundError (``INDEX_NOT_FOUND``) without either index.
     """
     if lookup.source == SKILL_SHARING:
         return (yield from _read_sharing_first(lookup, context, capability_type))
@@ -162,7 +162,7 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
 
 
 def resolve_shared(lookup: Lookup, context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return the named skill of a place of Skill Sharing, or all, with the digests of Agent Skills Discovery."""
+    """Return the named skill of a place of Skill Sharing, or all skills, with digests of Agent Skills Discovery."""
     found = yield from read_origin(lookup, context)
     named = [skill for skill in found if lookup.name is None or _short(skill.name) == _short(lookup.name)]
     if conflict := conflicting_digests(named):
@@ -171,10 +171,10 @@ def resolve_shared(lookup: Lookup, context: ResolveContext) -> Flow[list[SkillRe
 
 
 def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type: str | None) -> Flow[list[SkillRef]]:
-    """Return the skills that Skill Sharing lists, with the digests of Agent Skills Discovery where it has them."""
+    """Return the skills that Skill Sharing lists, with digests of Agent Skills Discovery if it has them."""
     shared = yield from SkillSharing(context).find(lookup, capability_type)
     if not shared or shared[0].found_via == FROM_REGISTRY:
-        return shared  # those of a registry are of other origins
+        return shared  # a registry lists skills of other origins
     try:
         listed = yield from AgentSkills(context).find(agent_skills_at(site_of(lookup.url)))
     except SkillwireError as error:
@@ -188,10 +188,10 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
 
 
 def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one.
+    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, if it has one.
 
-    A cached copy of that index that is older than that of ``skills``, and lacks one of them, is read anew once.
-    Raises TrustError (``INDEX_DIFFERS``) where that of ``skills`` is the older copy.
+    If the cached copy of that index is older than the index of ``skills`` and lacks one of them, it is refreshed once.
+    Raises TrustError (``INDEX_DIFFERS``) if the index of ``skills`` is the older one.
     """
     origin, is_scoped = skills[0].origin, is_namespace_at(skills[0].origin)
     if not (is_scoped or _may_have_sharing_index(skills[0])) or any(skill.shared for skill in skills):
@@ -204,7 +204,7 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
         if is_older and any(one.shared is None for one in merge(skills, shared)[: len(skills)]):
             shared, read = yield from _read_shared(site, context._replace(refresh=True))
     except SkillwireError:
-        return list(skills)  # the trace has the attempt, and the skill was found without
+        return list(skills)  # the facts are optional; the trace records the attempt
     is_final = is_scoped or read is not None or context.refresh or context.offline
     known = {} if is_final else {_short(one.name): one for one in shared}
     for skill in skills:
@@ -212,7 +212,7 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
         if skill.freshness != "live" and other is not None and not _agree(skill.version, other.version):
             message = f"{skill.name} has version {skill.version} in the cache, and {other.version} at {origin}"
             raise TrustError("INDEX_DIFFERS", message, place=SourceLocation(skill.index_url))
-    if is_scoped:  # the site has one index of all namespaces, in which bytes tell the skill of this one
+    if is_scoped:  # the site's index covers all namespaces, so digests identify this one's skills
         digests = {skill.digest for skill in skills if skill.digest is not None}
         shared = [one._replace(origin=origin) for one in shared if one.digest in digests]
     if conflicting_digests([*skills, *shared]):
@@ -222,7 +222,7 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
 
 
 def _read_shared(site: str, context: ResolveContext) -> Flow[tuple[list[SkillRef], float | None]]:
-    """Return the skills of an index of Skill Sharing, and when a copy in the cache was read; None for no copy."""
+    """Return the skills of an index of Skill Sharing, and the time at which a cached copy was read, else None."""
     attempts: list[Attempt] = []
 
     def trace(attempt: Attempt) -> None:
@@ -239,16 +239,16 @@ def _site_of(namespace: str) -> str:
 
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
-    """Whether an index of Skill Sharing, which is for a whole site, may list it: no scope and no repository has one."""
+    """Whether an index of Skill Sharing may list the skill; scopes and repositories have no such index."""
     return not (skill.is_local or skill.rpc or skill.git or is_namespace_at(skill.origin))
 
 
 def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
-    """Return the descriptor of a skill, whose index of Skill Sharing is read first where that was not done.
+    """Return the descriptor of a skill; read its index of Skill Sharing first if the skill lacks its facts.
 
     Raises:
         NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``VERSION_NOT_FOUND`` without one of this version.
-        UsageError: ``NOT_CALLABLE`` without such an index. TrustError: ``DIGEST_CONFLICT``, maybe of cached copies.
+        UsageError: ``NOT_CALLABLE`` without such an index. TrustError: ``DIGEST_CONFLICT``, possibly of cached copies.
         FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
     if skill.rpc is not None:
@@ -281,7 +281,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
 
 def _find_shared(skill: SkillRef, context: ResolveContext) -> Flow[SharedFacts | None]:
     is_fresh = context.refresh or context.offline
-    # A fresh cache may lack a skill that was published a moment ago.
+    # A fresh cached index may lack a new skill.
     for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
         try:
             shared = yield from SkillSharing(asked).find(sharing_below(skill.origin))
@@ -305,7 +305,7 @@ def _not_running(skill: SkillRef, running: Sequence[SkillRef]) -> NotFoundError:
 
 
 def static_site(what: str, url: str) -> UsageError:
-    """Return the error for a call at a site that has files only; ``what`` shows it."""
+    """Return the error for a call to a static site; ``what`` states how this was recognised."""
     fix = "Ask its publisher to serve the skill in place of the files of skillwire build: skillwire serve FOLDER."
     return UsageError(
         "NOT_CALLABLE", f"{what}: the site is static, and runs no skills", place=SourceLocation(url), fix=fix
@@ -313,9 +313,9 @@ def static_site(what: str, url: str) -> UsageError:
 
 
 def _find_at_root(skill: SkillRef, context: ResolveContext) -> Flow[SkillRef]:
-    """Return the skill at the root of the site with the name and the bytes of a namespace's, which alone is described.
+    """Return the equal skill at the root of a namespaced skill's site, since only the root has descriptors.
 
-    Raises NotFoundError (``SKILL_NOT_FOUND``; ``VERSION_NOT_FOUND`` where it has another version).
+    Raises NotFoundError (``SKILL_NOT_FOUND``; ``VERSION_NOT_FOUND`` if it has another version).
     """
     site = _site_of(skill.origin)
     (found,) = yield from AgentSkills(context).resolve(agent_skills_at(site)._replace(name=skill.name))
@@ -334,7 +334,7 @@ _SATURATION: Final = 1.2  # BM25's k1
 _LENGTH: Final = 0.6  # BM25's b, for each of the two fields
 _BEGINNING: Final = 0.5  # weight of a word with the same beginning
 _TYPO: Final = 0.5  # weight of a word one edit away
-_SIGNIFICANT: Final = 4  # letters: shorter words begin too many others, and are one edit away from too many
+_SIGNIFICANT: Final = 4  # letters; shorter words are similar to too many others
 _EXACT: Final = 1000.0  # above every score by words
 #: Words without meaning for the search, in a query or in a description ("use when you need to ...").
 _EMPTY: Final = frozenset(
@@ -346,7 +346,7 @@ T = TypeVar("T")
 
 
 def words(text: str, kept: Collection[str] = ()) -> list[str]:
-    """Return the meaningful words of ``text``, and those ``kept``, in lower case, plural and verb endings cut off."""
+    """Return the stems of the meaningful words of ``text``, and of the ``kept`` ones, in lower case."""
     stems = [(word, _stem(word)) for word in _WORD.findall(text.lower())]
     return [stem for word, stem in stems if word not in _EMPTY or stem in kept]
 
@@ -358,7 +358,7 @@ def rank(
 
     Args:
         query: words, in any order; a hit has at least one of them, or a similar one.
-        items: to search.
+        items: the items to search.
         text: gives an item's name and description.
         needs_all: whether a hit must have every word, or a similar one; also those without meaning in a description.
     """

@@ -132,5 +132,8 @@ class TestRevocations:
             await eventually_async(lambda: len(told) >= 3)
         task.cancel()
         assert len(trust.revocations) == 1
-        counts = {words: sum(words in text for text in told) for words in ("our own", "cannot be read", "has ended")}
+        counts = {
+            words: sum(words in text for text in told)
+            for words in ("our own", "cannot be read", "revocation list expired")
+        }
         assert counts == dict.fromkeys(counts, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.ports import PackageStore
 
+Stated = TypeVar("Stated", Package, PackageVersion)
 _REASON_LENGTH: Final = 500
 _NAMED: Final = 10  # namespaces that a message names
 
@@ -351,6 +352,22 @@ class Registry:
     async def _read(self, principal: Principal, name: PackageName) -> Package | None:
         """Return a package; an inaccessible private one is not read, since the response time would reveal it."""
         return await self.store.package(name, with_private=principal.has(*name[::-1]))
+
+    async def successor(self, principal: Principal, name: str) -> Package | None:
+        """Return the package that a state names, under its present name; None if ``principal`` may not know of it."""
+        asked = read_package_name(name)
+        with suppress(NotFoundError):
+            return asked and await self.package(principal, asked)
+        return None
+
+    async def shown(self, principal: Principal, rows: Sequence[Stated]) -> list[Stated]:
+        """Return packages or versions as answers show them to ``principal``: no successor that it may not know of."""
+        named = {one.state.successor for one in rows if one.state.successor}
+        hidden = [one for one in named if await self.successor(principal, one) is None]
+        return [
+            one._replace(state=one.state._replace(successor="")) if one.state.successor in hidden else one
+            for one in rows
+        ]
 
     async def packages(
         self, principal: Principal, namespace: str, after: str, limit: int

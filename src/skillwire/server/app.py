@@ -418,7 +418,7 @@ def make_components(
         wait_for(stores.packages.has_operator())
         stores.tokens()
     packages = make_registry(stores, downloads, name) if is_registry else None
-    feed = PackageFeed(stores.packages, served, wait_for) if packages else None
+    feed = PackageFeed(packages.registry, served, wait_for) if packages else None
     published = PublishedFolders(roots, name, served, [one.prepared for one in functions], feed)
     chosen = _configured(configuration)
     configured = use_local_defaults(chosen) if is_local else chosen

@@ -23,6 +23,16 @@ VALUES = {
     "slug": NAMES,
 }
 REST = (
+    "/packages/acme/open-notes",
+    "/packages/acme/open-notes@1.0.0",
+    "/publishers/acme",
+    "/api/registry/packages/acme/open-notes",
+    "/api/registry/packages/acme/open-notes/1.0.0",
+    "/@acme/open-notes/versions.json",
+    "/@acme/open-notes/.well-known/agent-skills/index.json",
+    "/@acme/open-notes@1.0.0/.well-known/agent-skills/index.json",
+    "/api/v1/skills/open-notes",
+    "/v1/skills/acme--open-notes",
     "/@acme/hidden-gem/.well-known/agent-skills/index.json",
     "/@acme/hidden-gem@1.0.0/.well-known/agent-skills/index.json",
     "/@hidden-gem@1.0.0/.well-known/skills/index.json",
@@ -113,6 +123,9 @@ async def test_no_answer_depends_on_a_private_package(tmp_path, is_every):
     await site.account("acme")
     await site.account("eve")
     await site.publish("acme", skill_archive("open-notes", notes_txt="x"))
+    state, opened = {"status": "deprecated", "reason": "old"}, "/packages/acme/open-notes"
+    for path in (opened, f"{opened}/1.0.0"):
+        assert (await site.call("PATCH", path, state, by="acme")).status == 200
     toml = 'access = "private"\nscenes = ["zebra-scene"]\ncapabilities = ["zebra-cap"]\n'
     archive = skill_archive("hidden-gem", text="A zebrafish.\n", skill_toml=toml, notes_txt="x")
     foreseen = (await site.publish("acme", archive, query="dry_run=1")).json()
@@ -122,6 +135,8 @@ async def test_no_answer_depends_on_a_private_package(tmp_path, is_every):
     for found in before.values():
         assert sum(status == 200 for status, *_ in (one for key, one in found.items() if key != "metrics")) > 100
     assert (await site.publish("acme", archive)).status == 201
+    for path in (opened, f"{opened}/1.0.0"):  # its successor's name is as private
+        assert (await site.call("PATCH", path, {**state, "successor": "acme/hidden-gem"}, by="acme")).status == 200
     site.look()
     for by, found in before.items():
         after = await answers(site, requested, by)
@@ -129,3 +144,71 @@ async def test_no_answer_depends_on_a_private_package(tmp_path, is_every):
     own = await answers(site, requested, "acme")  # its members see it, so the requests do ask for it
     assert sum(own[key] != before["eve"][key] for key in own) > 50
     await site.parts.downloads.close()
+
+
+class TestSuccessors:
+    """A successor is named to callers that may know of it, also after its access changed."""
+
+    PATHS = (
+        "/api/registry/packages/ann/top",
+        "/api/registry/packages/ann/top/1.0.0",
+        "/api/registry/namespaces/ann",
+        "/@ann/top/versions.json",
+        "/@ann/.well-known/agent-skills/index.json",
+        "/.well-known/agent-skills/index.json",
+        "/packages/ann/top",
+        "/packages/ann/top@1.0.0",
+    )
+
+    @pytest.fixture
+    async def site(self, tmp_path):
+        site = RegistrySite(tmp_path)
+        for name in ("ann", "eve"):
+            await site.account(name)
+        await site.publish("ann", skill_archive("top"))
+        await site.publish("ann", skill_archive("heir"))
+        state = {"status": "deprecated", "successor": "ann/heir"}
+        for path in ("/packages/ann/top", "/packages/ann/top/1.0.0"):
+            assert (await site.call("PATCH", path, state, by="ann")).json()["status"] == state
+        yield site
+        await site.parts.downloads.close()
+
+    async def named(self, site, by=None, name=b"ann/heir"):
+        site.look()
+        found = {path: await site.ask("GET", path, by=by) for path in self.PATHS}
+        assert {answer.status for answer in found.values()} == {200}
+        return {path for path, answer in found.items() if name in answer.body}
+
+    async def test_it_is_named_while_its_access_allows_it(self, site):
+        assert await self.named(site) == set(self.PATHS)
+        for access, is_named in (("restricted", True), ("private", False), ("public", True), ("private", False)):
+            assert (await site.call("PATCH", "/packages/ann/heir", {"access": access}, by="ann")).status == 200
+            for by in (None, "eve"):
+                assert await self.named(site, by) == set(self.PATHS if is_named else ()), (access, by)
+            own = await self.named(site, "ann")
+            assert {path for path in self.PATHS if not path.endswith("agent-skills/index.json")} <= own
+        await site.call("PUT", "/packages/ann/heir/readers/eve", by="ann")
+        assert "/packages/ann/top" in await self.named(site, "eve")
+
+    @pytest.mark.parametrize("how", ["deleted", "narrowed by a version", "of a renamed namespace", "renamed"])
+    async def test_it_is_followed_however_it_became_invisible(self, site, how):
+        assert await self.named(site) == set(self.PATHS)
+        if how == "deleted":
+            await site.call("DELETE", "/packages/ann/heir", by="ann")
+        elif how == "narrowed by a version":
+            archive = skill_archive("heir", "2.0.0", skill_toml='access = "private"\n')
+            assert (await site.publish("ann", archive)).status == 201
+        elif how == "renamed":
+            await site.publish("ann", skill_archive("other"))
+            await site.call("PATCH", "/packages/ann/heir", {"renamed_to": "ann/other"}, by="ann")
+            assert await self.named(site) == set(self.PATHS)
+            await site.call("PATCH", "/packages/ann/other", {"access": "private"}, by="ann")
+        else:
+            await site.publish("eve", skill_archive("heir"))
+            state = {"status": "deprecated", "successor": "eve/heir"}
+            for path in ("/packages/ann/top", "/packages/ann/top/1.0.0"):
+                await site.call("PATCH", path, state, by="ann")
+            await site.call("POST", "/namespaces/eve/rename", {"to": "moved"}, by="eve")
+            assert await self.named(site, name=b"eve/heir") == set(self.PATHS)
+            await site.call("PATCH", "/packages/moved/heir", {"access": "private"}, by="eve")
+        assert await self.named(site) | await self.named(site, name=b"eve/heir") == set()

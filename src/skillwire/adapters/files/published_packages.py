@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire.errors import NotFoundError
 from skillwire.folder.load import IdentifiedSkill
 from skillwire.folder.publish import packed_files
-from skillwire.model.access import Access
+from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import pack_skill, read_summary, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import ChangeCursor, ChangedPackages, state_in_index
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from skillwire.model.catalog import SkillSummary
     from skillwire.model.package import ChangedPackage
     from skillwire.model.skill import Skill
-    from skillwire.ports import BlobStore, PackageStore
+    from skillwire.ports import BlobStore
+    from skillwire.registry.packages import Registry
 
 _PACKAGES_AT_ONCE: Final = 1_000
 #: Stands before the number of a package where a folder has its path.
@@ -106,11 +107,14 @@ class PackageFeed:
     reads those of an action, which are written before it is published here.
     """
 
-    def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._store = store
+    def __init__(self, registry: Registry, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._registry = registry
+        self._store = registry.store
         self._blobs = blobs
         self._wait = wait
         self.cursor = ChangeCursor()
+        #: What names a successor, as it was read, and names of that one without the namespace, which may change.
+        self._succeeded: dict[int, tuple[ChangedPackage, set[str]]] = {}
 
     def changes(self) -> ChangedPackages:
         """Return each package that changed since the last call. Raises StorageError."""
@@ -132,14 +136,28 @@ class PackageFeed:
             if page.is_anew:
                 is_anew = True
                 found.clear()
-            for one in page.packages:
-                packed, access = one.served, one.package.access
-                state = state_in_index(one.package.state, one.state)
-                if packed is not None and (state or read_summary(packed).access != access):
-                    packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
-                found[one.number] = one if packed is one.served else one._replace(served=packed)
+            found |= {one.number: one for one in page.packages}
             cursor = page.cursor
-        return ChangedPackages(cursor, tuple(found.values()), is_anew)
+        if is_anew:
+            self._succeeded.clear()
+        changed = {one.package.name.name for one in found.values()}
+        again = [one for one, names in self._succeeded.values() if not names.isdisjoint(changed)]
+        found = {one.number: one for one in again} | found
+        return ChangedPackages(cursor, tuple([await self._as_listed(one) for one in found.values()]), is_anew)
+
+    async def _as_listed(self, one: ChangedPackage) -> ChangedPackage:
+        """Return a package with its state in the skill, without a successor that not every caller may know of."""
+        packed, access, state = one.served, one.package.access, state_in_index(one.package.state, one.state)
+        if packed is None or not state or not state[2]:
+            self._succeeded.pop(one.number, None)
+        else:
+            successor = await self._registry.successor(ANONYMOUS, state[2])
+            names = {state[2].partition("/")[2], *([successor.name.name] if successor else [])}
+            self._succeeded[one.number] = one, names
+            state = state if successor else (*state[:2], "")
+        if packed is not None and (state or read_summary(packed).access != access):
+            packed = pack_skill(unpack_skill(packed)._replace(access=access, state=state))
+        return one if packed is one.served else one._replace(served=packed)
 
     def write_blobs(self, skills: Iterable[Skill]) -> None:
         """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError
-from skillwire.model.access import Access
+from skillwire.model.access import Access, Principal
 from skillwire.model.catalog import Catalog
 from skillwire.model.package import Package, PackageName, Status, is_namespace, state_in_index
 from skillwire.model.skill import Skill
@@ -107,7 +107,8 @@ class PackageSites:
             raise ProblemError(moved(context, quote(new, safe="/@"), str(package.name)))
         if scoped.rest == VERSIONS:
             check_use(principal, package)
-            return tagged_answer(encode_versions(await self._versions(package, artifacts_url(path, self._base_url))))
+            listed = await self._versions(principal, package, artifacts_url(path, self._base_url))
+            return tagged_answer(encode_versions(listed))
         found = await self._registry.version(principal, package, scoped.version or "")
         answer = Site(Catalog.of([found.skill]), self._base_url).lookup(path)
         if isinstance(answer, IndexResponse):
@@ -149,15 +150,22 @@ class PackageSites:
                     continue
                 skill = context.view.usable.skills.get(name)  # the catalog has most of them
                 if skill is None or (skill.publisher, skill.version) != (namespace, latest):
-                    found = await store.version(package.name, latest)
-                    skill = found and found.skill._replace(state=state_in_index(package.state, found.state))
+                    skill = await self._find_skill(principal, package)
                 if skill is not None:
                     skills[name] = skill
             after = page[-1].name.name
         url = artifacts_url(context.path, self._base_url)
         return IndexResponse(skills, tuple(skills), url, old, cache=context.view.cache)
 
-    async def _versions(self, package: Package, artifacts: str) -> VersionList:
+    async def _find_skill(self, principal: Principal, package: Package) -> Skill | None:
+        """Return the latest version of a package as an index has it."""
+        found = await self._registry.store.version(package.name, package.latest)
+        [package] = await self._registry.shown(principal, [package])
+        versions = await self._registry.shown(principal, [found] if found else [])
+        return next((one.skill._replace(state=state_in_index(package.state, one.state)) for one in versions), None)
+
+    async def _versions(self, principal: Principal, package: Package, artifacts: str) -> VersionList:
+        [package] = await self._registry.shown(principal, [package])
         rows = [
             version_entry(one.skill, artifacts)._replace(
                 published=one.published,
@@ -166,7 +174,7 @@ class PackageSites:
                 reason=one.state.reason,
                 successor=one.state.successor,
             )
-            for one in await self._registry.store.versions(package.name)
+            for one in await self._registry.shown(principal, await self._registry.store.versions(package.name))
         ]
         state = package.state
         return VersionList(

@@ -196,6 +196,8 @@ class PackagePages(SkillPages):
             await self._open(principal, package, version)
         except TrustError as error:
             refusal = error.message
+        [package] = await self._registry.shown(principal, [package])
+        [version] = await self._registry.shown(principal, [version])
         after = self._fields(context).get("after")
         versions, now = await self._store.versions(package.name), time.time()
         begin = next((index + 1 for index, one in enumerate(versions) if one.version == after), 0)

@@ -174,7 +174,7 @@ class PackageRoutes:
         proof = messages.ProofObject(*found.proof)
         rows = [
             messages.make(messages.PackageSummary, one.name, one, status=messages.StateObject(*one.state))
-            for one in packages
+            for one in await self._registry.shown(principal, packages)
         ]
         described = messages.make(messages.NamespaceDetails, found, proof=proof, packages=rows, next=following)
         if is_member(principal, found.name):
@@ -253,6 +253,7 @@ class PackageRoutes:
         """Answer a version."""
         package = await self._find(context)
         found = await self._registry.describe_version(package, context.parameters["version"])
+        [found] = await self._registry.shown(principal_of(context), [found])
         return tagged_answer(messages.version_object(found, package, context.site, with_files=True))
 
     async def change_version(self, context: RequestContext) -> ASGIApp:
@@ -262,6 +263,7 @@ class PackageRoutes:
         await self._check_successor(context, package, asked.successor)
         state = State(Status(asked.status), asked.reason, asked.successor)
         changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
+        [changed] = await self._registry.shown(principal_of(context), [changed])
         described = messages.version_object(changed, package, context.site, with_files=True)
         if state.status is Status.QUARANTINED:
             described.copies, described.more_copies = await self._copies(package, [described])
@@ -320,7 +322,9 @@ class PackageRoutes:
         return found
 
     async def _describe(self, context: RequestContext, package: Package) -> messages.PackageObject:
-        versions = await self._store.versions(package.name)
+        principal = principal_of(context)
+        [package] = await self._registry.shown(principal, [package])
+        versions = await self._registry.shown(principal, await self._store.versions(package.name))
         namespace = await self._registry.namespace(package.name.namespace)
         described = messages.make(
             messages.PackageObject,
@@ -330,9 +334,9 @@ class PackageRoutes:
             proof=messages.ProofObject(*namespace.proof),
             versions=[messages.version_object(one, package, context.site) for one in versions],
             downloads=dict(await self._store.downloads(package.name, first_day(time.time()))),
-            dependents=[str(one) for one in await self._registry.dependents(principal_of(context), package.name)],
+            dependents=[str(one) for one in await self._registry.dependents(principal, package.name)],
         )
-        if is_member(principal_of(context), package.name.namespace):
+        if is_member(principal, package.name.namespace):
             described.readers = list(await self._store.readers(package.name))
         return described
 

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict, TypeVar, Unpack
 
@@ -231,9 +232,14 @@ class LanFlows:
         asks_lan: bool = True,
         asks_dht: bool = True,
         asks_center: bool = True,
+        center: str = "",
     ) -> list[Rung[SkillRef]]:
-        """Return the rungs that find skills by what they are, with the settings of each. Spec: SDP §12.2, §13.2."""
-        settings, discovery = self.settings, self.settings.discovery
+        """Return the rungs that find skills by what they are, with the settings of each. Spec: SDP §12.2, §13.2.
+
+        ``center`` is the SkillCenter where the settings of discovery name none.
+        """
+        settings = self.settings if self.settings.center_url else replace(self.settings, center_url=center)
+        discovery = settings.discovery
         if enough is None:
             enough = every_provider(discovery)
             enough = enough if quiet is None else enough._replace(quiet=quiet)
@@ -258,11 +264,11 @@ class LanFlows:
                 start=partial(_start, self.dht),
             ),
             Rung(
-                CENTER, partial(self._ask_center, query), offline or ("" if has_center else center_off),
+                CENTER, partial(self._ask_center, settings, query), offline or ("" if has_center else center_off),
                 LADDER[CENTER]._replace(deadline=settings.center_timeout),
             ),
             Rung(
-                CACHE, partial(self._ask_cache, query, asks_lan=asks_lan, asks_center=bool(has_center)),
+                CACHE, partial(self._ask_cache, query, asks_lan=asks_lan, center=settings if has_center else None),
                 "a fresh answer was asked for" if self._context.refresh else
                 "" if settings.cache.enabled else "discovery.cache is not enabled",
             ),
@@ -333,20 +339,22 @@ class LanFlows:
             self._context.note(FetchError("DHT_UNREACHABLE", message))
         return [ref_of(skill) for skill in found]
 
-    def _ask_center(self, query: Query, seconds: float) -> Flow[list[SkillRef]]:
+    def _ask_center(self, settings: LanSettings, query: Query, seconds: float) -> Flow[list[SkillRef]]:
         del seconds
-        yield from work(partial(self._access.allow_url, self.settings.center_url))
-        return (yield from search_center(self.settings, query, self._context))
+        yield from work(partial(self._access.allow_url, settings.center_url))
+        return (yield from search_center(settings, query, self._context))
 
-    def _ask_cache(self, query: Query, seconds: float, *, asks_lan: bool, asks_center: bool) -> Flow[list[SkillRef]]:
+    def _ask_cache(
+        self, query: Query, seconds: float, *, asks_lan: bool, center: LanSettings | None
+    ) -> Flow[list[SkillRef]]:
         del seconds
         skills = yield from work(self.memory.skills)
         kept = self._marked([one for one in skills if asks_lan or one.url])
         found = [ref_of(skill) for skill in answers(kept, query)]
-        if asks_center:
+        if center is not None:
             context = self._context._replace(offline=True, report=lambda _: None)
             # One step, since each step of many questions at once waits for a thread. Offline there are no requests.
-            found += yield from work(partial(follow, search_center(self.settings, query, context), ()))
+            found += yield from work(partial(follow, search_center(center, query, context), ()))
         return found
 
     async def _ask(

@@ -343,11 +343,13 @@ class ClientSession(InstallFlows):
     ) -> Flow[list[SkillRef]]:
         """Return installable skills for a scene: of the SkillCenter and the cache, then of ``origins`` or the sources.
 
+        Where the settings of discovery name no SkillCenter, the user's registry is it.
         Those that declare the scene come first, then those that match its words. ``after`` are the rungs of the request
         that had no provider. Spec: SDP §4.2.
         """
         query, words = Query(capabilities=tuple(capabilities), scenes=(scene,)), " ".join((scene, *capabilities))
-        rungs = [] if origins else self.lan.rungs(query, asks_lan=False, asks_dht=False)
+        center = str(parse_url(self.settings.registry)) if self.settings.registry else ""
+        rungs = [] if origins else self.lan.rungs(query, asks_lan=False, asks_dht=False, center=center)
         rungs = [rung for rung in rungs if rung.name != LAN]
         places = [place for place in origins or self.settings.sources if place != "lan:"]
 

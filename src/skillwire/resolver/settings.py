@@ -112,7 +112,11 @@ SETTINGS: Final[dict[str, Setting]] = {
         "SKILLWIRE_SKILLS", _texts, (), "references, each with a version or range, that add installs alone"
     ),
     "registry": Setting(
-        "SKILLWIRE_REGISTRY", _text, "", "registry that publish and the registry's commands use", in_project=False
+        "SKILLWIRE_REGISTRY",
+        _text,
+        "",
+        "registry that publish, the registry's commands and scene request use",
+        in_project=False,
     ),
     "trusted_origins": Setting(
         "SKILLWIRE_TRUSTED_ORIGINS", _texts, (), "origins to install from without a question", in_project=False

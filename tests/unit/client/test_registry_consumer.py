@@ -545,3 +545,17 @@ async def test_the_origin_of_a_required_skill_needs_consent(consumer):
     with pytest.raises(TrustError) as refused:
         await consumer.client.apply(plan)
     assert refused.value.code == "ORIGIN_UNKNOWN"
+
+
+@pytest.mark.spec("SDP-center-scene")
+@pytest.mark.parametrize(("registry", "found"), [(ORIGIN, ["directory"]), ("", [])])
+async def test_the_registry_of_the_settings_is_asked_for_skills_of_a_scene(tmp_path, monkeypatch, registry, found):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    (tmp_path / "project").mkdir()
+    consumer = Consumer(RegistrySite(tmp_path, base_url=ORIGIN), tmp_path / "project")
+    await consumer.site.account("acme")
+    await consumer.publish("directory", "1.0.0", scenes=("auth",))
+    client = consumer.open(registry=registry)
+    assert [skill.name for skill in await client.lan.scene_skills("auth")] == found
+    outcomes = {rung.name: rung.outcome for rung in client.rungs}
+    assert outcomes["skillCenter"] == ("found" if registry else "off")

@@ -104,7 +104,7 @@ def test_audit_verify_shows_what_was_changed_in_the_database(tmp_path, registry,
     )
     run("registry", "namespace", "create", "acme")
     run("registry", "token", "create", "ci")
-    assert "verified 3 entries" in run("registry", "audit", "--verify")
+    assert "verified 4 entries" in run("registry", "audit", "--verify")
     owner = {"SKILLWIRE_HOME": str(tmp_path / "owner"), "SKILLWIRE_REGISTRY": address}
     made = run("registry", "token", "create", "bob's", "--account", "bob", "--scope", "admin")
     owner["TOKEN"] = re.findall(r"sw_\S+", made)[0]

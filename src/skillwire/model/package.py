@@ -313,6 +313,29 @@ def move_skill(skill: Skill, namespace: str) -> Skill:
     return skill._replace(publisher=namespace, identifiers=ids)
 
 
+def with_version(skill: Skill, version: str) -> Skill:
+    """Return ``skill`` with ``version``, if given. Raises UsageError (``PACKAGE_VERSION``)."""
+    if version and not is_version(version):
+        fix = "Write it as Semantic Versioning does, such as 1.2.0."
+        raise UsageError("PACKAGE_VERSION", f"{ascii(version)[:80]} is no version", fix=fix)
+    if not version or version == skill.version:
+        return skill
+    return skill._replace(version=version, sharing=skill.sharing and skill.sharing._replace(version=version))
+
+
+def check_identifiers(skill: Skill) -> None:
+    """Check that a skill uses no identifiers of other namespaces. Raises UsageError (``IDENTIFIER_FOREIGN``)."""
+    ids, namespace = skill.identifiers, skill.publisher
+    dotted = namespace.replace("-", ".")
+    found = [(ids.skill_sharing, f"{namespace}/"), (ids.skills_rpc, f"{dotted}.")] if ids else []
+    if ids and ids.skill_discovery != skill.name:
+        found.append((ids.skill_discovery, f"{namespace}."))
+    for identifier, begin in found:
+        if not identifier.startswith(begin):
+            fix = f"Remove the identifier from skill.toml and descriptor.json, or begin it with {begin}"
+            raise UsageError("IDENTIFIER_FOREIGN", f"{identifier} is not of the namespace {namespace}", fix=fix)
+
+
 class VersionReference(NamedTuple):
     """``namespace/name`` with a version, empty for none."""
 

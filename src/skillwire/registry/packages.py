@@ -25,11 +25,13 @@ from skillwire.model.package import (
     Role,
     State,
     Status,
+    check_identifiers,
     is_account,
     is_namespace,
     parse_requirement,
     read_package_name,
     required_packages,
+    with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
@@ -199,7 +201,7 @@ class Registry:
         skill, actor = with_version(prepared.skill, version), right.actor
         if skill.publisher != right.namespace:
             raise ValueError(f"{skill.publisher} is not the namespace {right.namespace}")
-        _check_identifiers(skill)
+        check_identifiers(skill)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
         if dry_run:
             return await self._preview(one)
@@ -600,26 +602,3 @@ def _quarantined(one: PackageVersion, reason: str) -> TrustError:
 
 def _no_namespace(name: str) -> NotFoundError:
     return NotFoundError("NAMESPACE_NOT_FOUND", f"there is no namespace {ascii(name)[:80]}")
-
-
-def with_version(skill: Skill, version: str) -> Skill:
-    """Return ``skill`` with ``version``, if given. Raises UsageError (``PACKAGE_VERSION``)."""
-    if version and not is_version(version):
-        fix = "Write it as Semantic Versioning does, such as 1.2.0."
-        raise UsageError("PACKAGE_VERSION", f"{ascii(version)[:80]} is no version", fix=fix)
-    if not version or version == skill.version:
-        return skill
-    return skill._replace(version=version, sharing=skill.sharing and skill.sharing._replace(version=version))
-
-
-def _check_identifiers(skill: Skill) -> None:
-    """Check that a skill uses no identifiers of other namespaces. Raises UsageError (``IDENTIFIER_FOREIGN``)."""
-    ids, namespace = skill.identifiers, skill.publisher
-    dotted = namespace.replace("-", ".")
-    found = [(ids.skill_sharing, f"{namespace}/"), (ids.skills_rpc, f"{dotted}.")] if ids else []
-    if ids and ids.skill_discovery != skill.name:
-        found.append((ids.skill_discovery, f"{namespace}."))
-    for identifier, begin in found:
-        if not identifier.startswith(begin):
-            fix = f"Remove the identifier from skill.toml and descriptor.json, or begin it with {begin}"
-            raise UsageError("IDENTIFIER_FOREIGN", f"{identifier} is not of the namespace {namespace}", fix=fix)

@@ -34,9 +34,8 @@ from skillwire.adapters.stores import close_stores, open_stores
 from skillwire.folder.publish import prepare_files
 from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
-from skillwire.model.package import Account, Change
+from skillwire.model.package import Account, Change, with_version
 from skillwire.model.skill import FileContent
-from skillwire.registry.packages import with_version
 from workload import _SYLLABLES
 
 if TYPE_CHECKING:

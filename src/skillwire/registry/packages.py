@@ -34,6 +34,7 @@ from skillwire.model.package import (
     with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
+from skillwire.registry.access import check_use, may_know
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
@@ -405,7 +406,8 @@ class Registry:
         if package.state.status is Status.QUARANTINED:
             raise _withdrawn(found, package.state)
         if found.state.status is Status.QUARANTINED or not (version or package.latest):
-            raise _withdrawn(found, found.state)
+            [shown] = await self.shown(principal, [found])
+            raise _withdrawn(found, shown.state)
         return found
 
     async def describe_version(self, package: Package, version: str) -> PackageVersion:
@@ -415,7 +417,7 @@ class Registry:
         """
         if not version and not package.latest:
             highest = await self.shown_version(package)
-            raise _withdrawn(highest, highest.state)
+            raise _withdrawn(highest, highest.state._replace(successor=""))  # the caller may not know of it
         version = version or package.latest
         found = await self.store.version(package.name, version) if is_version(version) else None
         if found is None:
@@ -508,19 +510,6 @@ class Registry:
         return actor.change(self._clock(), action, target, **details)
 
 
-def may_know(principal: Principal, package: Package) -> bool:
-    """Whether ``principal`` may know of a package."""
-    is_there = package.state.status is not Status.DELETED
-    return is_there and (
-        package.access is not Access.PRIVATE or principal.has(package.name.name, package.name.namespace)
-    )
-
-
-def may_use(principal: Principal, package: Package) -> bool:
-    """Whether the access of a package lets ``principal`` download it, given that it may know of the package."""
-    return package.access is Access.PUBLIC or principal.has(package.name.name, package.name.namespace)
-
-
 async def _page_of_known(
     principal: Principal,
     read: Callable[..., Awaitable[Sequence[Package]]],
@@ -537,18 +526,6 @@ async def _page_of_known(
             break
         after = page[-1].name
     return found[:limit], found[limit - 1].name if len(found) > limit else None
-
-
-def is_member(principal: Principal, namespace: str) -> bool:
-    """Whether ``principal`` may read every package of a namespace."""
-    return not principal.grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
-
-
-def check_use(principal: Principal, package: Package) -> None:
-    """Check :func:`may_use`. Raises TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``)."""
-    if not may_use(principal, package):
-        code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
-        raise TrustError(code, f"{package.name} is restricted to some accounts")
 
 
 def _withdrawn(version: PackageVersion, state: State) -> TrustError:

@@ -37,7 +37,7 @@ from skillwire.protocols.agent_skills.server import (
     read_scoped_path,
     version_entry,
 )
-from skillwire.registry.packages import check_use, may_know, may_use
+from skillwire.registry.access import check_use, may_know, may_use
 from skillwire.server.components import Protocol, RegistryComponents, Services, StaticView
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.problems import NOT_FOUND, READ, Problem, ProblemError, other_method

@@ -23,7 +23,7 @@ from skillwire.model.access import ANONYMOUS, Access, Principal
 from skillwire.model.package import Package, PackageName, PackageVersion, read_package_name
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
-from skillwire.registry.packages import is_member
+from skillwire.registry.access import is_member
 from skillwire.registry.search import read_words, skill_kind
 from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts

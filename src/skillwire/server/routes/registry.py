@@ -28,8 +28,9 @@ from skillwire.errors import (
 from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
+from skillwire.registry.access import is_member
 from skillwire.registry.accounts import ADMIN
-from skillwire.registry.packages import PublishRight, is_member
+from skillwire.registry.packages import PublishRight
 from skillwire.registry.skill_center import unmet_capabilities
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.openapi import PART, in_parts

@@ -57,6 +57,9 @@ async def test_a_successor_of_the_yanked_version_is_named(site):
     state = {"status": "yanked", "reason": "old", "successor": "ann/diary"}
     await site.call("PATCH", "/packages/ann/notes/1.0.0", state, by="ann")
     assert "Use ann/diary instead." in (await site.get("/api/v1/download?slug=notes")).body.decode()
+    await site.call("PATCH", "/packages/ann/diary", {"access": "private"}, by="ann")
+    for path in UNNAMED:
+        assert "diary" not in (await site.get(path)).body.decode(), "a private one is not named"
 
 
 async def test_a_version_that_cannot_be_deleted_as_the_latest_changes_nothing(site):

@@ -176,7 +176,7 @@ class Substitute:
         self._rungs = self._client.rungs
         missing.details = {**missing.details, "rungs": self._rungs}
         if all(rung.outcome == "off" or rung.name in {LAN, CACHE} for rung in self._rungs):
-            missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
+            missing.fix = "Name an origin with --from ORIGIN, set registry or sources, or start a provider."
             raise missing
         if not found:
             tried = ", ".join(str(rung) for rung in self._rungs if rung.attempts)

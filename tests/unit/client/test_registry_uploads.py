@@ -185,3 +185,12 @@ async def test_each_warning_of_a_folder_is_reported_once(site, tmp_path, number,
     )
     assert [code for code, _ in told] == codes
     assert told[-1][1] == (0 if dry_run else 1)
+
+
+async def test_a_refused_archive_tells_its_sender_what_to_pack_and_names_no_empty_place(site):
+    with pytest.raises(SkillwireError) as refused:
+        await Link(site).run(flows(site).publish("ann", b"junk"))
+    assert refused.value.code == "ARCHIVE_MALFORMED"
+    assert "skillwire publish" in str(refused.value.fix)
+    message = "ARCHIVE_MALFORMED: the bytes begin neither a .tar.gz nor a .zip"
+    assert refused.value.details["findings"] == [message]

@@ -13,6 +13,9 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.model.package import PackageName
 from skillwire.server import openapi
+from skillwire.server.problems import too_many
+from skillwire.server.quotas import Allowance
+from skillwire.server.routes.clawhub import ClawHub
 
 FILES = {**skill_files(), "_a.md": "1", "B.md": "2", "a-b.md": "3", "a.md": "4", "scripts/run.py": "5"}
 #: The order of ``paths.sort((a, b) => a.localeCompare(b))``.
@@ -350,3 +353,10 @@ async def test_answers_fit_the_description_of_the_api(site):
             answer = await site.ask("GET", asked, by="root")
             schema = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]
             check_answer(answer.json(), schema, document)
+
+
+def test_the_refusal_of_too_many_requests_names_its_fix():
+    problem = ClawHub().shape(
+        too_many("requests come too often", Allowance(allowed=False, limit=1, remaining=0, reset=7, retry_after=7))
+    )
+    assert problem.body() == b"requests come too often. Wait for the seconds in Retry-After."

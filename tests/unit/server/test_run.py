@@ -3,6 +3,8 @@
 import gc
 import weakref
 
+import pytest
+
 from skillwire.server.run import keep_what_is_loaded, trim_memory
 
 
@@ -11,6 +13,14 @@ class Knot:
 
     def __init__(self):
         self.own = self
+
+
+@pytest.fixture(autouse=True)
+def no_other_collection():
+    """Let no other thread collect meanwhile: collecting returns at once where another thread is at it."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def test_what_is_loaded_is_kept_and_what_comes_later_is_still_collected():

@@ -27,6 +27,7 @@ from unittest import mock
 
 import structlog
 from tests.support.documents import check_document
+from tests.support.eventually import PATIENCE
 
 from skillwire.cli.main import main
 
@@ -129,7 +130,7 @@ class _Terminal:
         self._shown, self.end = os.openpty()
         fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self._raw = b""
-        self._thread = threading.Thread(target=self._read)
+        self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -142,7 +143,8 @@ class _Terminal:
         if self.end >= 0:
             os.close(self.end)
             self.end = -1
-            self._thread.join()
+            self._thread.join(PATIENCE)
+            assert not self._thread.is_alive(), "something that the command started has its terminal open"
             os.close(self._shown)
         return self._raw
 

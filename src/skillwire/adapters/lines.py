@@ -84,8 +84,14 @@ async def lines_of(descriptor: int, most: int) -> AsyncIterator[bytes | None]:
         yield line
 
 
-def take_input() -> int:
-    """Return a descriptor of standard input, and leave an empty one in its place: what runs below reads nothing."""
+async def input_lines(most: int) -> AsyncIterator[bytes | None]:
+    """Yield the lines of standard input as :func:`lines_of`; skills that run in this process then read an empty one."""
+    async for line in lines_of(_take_input(), most):
+        yield line
+
+
+def _take_input() -> int:
+    """Return a descriptor of standard input, and put an empty one in its place."""
     taken = os.dup(sys.stdin.fileno())
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123  # a descriptor is wanted
         os.dup2(nothing.fileno(), 0)

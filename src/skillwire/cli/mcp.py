@@ -24,7 +24,7 @@ from click.core import ParameterSource
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import home_directory, read_bounded, storage_errors, write_atomically
-from skillwire.adapters.lines import lines_of, take_input
+from skillwire.adapters.lines import input_lines
 from skillwire.bridges.mcp import require_sdk
 from skillwire.cli.options import (
     GroupWithDefaultList,
@@ -105,8 +105,7 @@ def serve(
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
-    lines = lines_of(take_input(), limits.RPC_REQUEST_BYTES)
-    serve_mcp(folders, configuration, lines, pins, publisher=publisher)
+    serve_mcp(folders, configuration, input_lines(limits.RPC_REQUEST_BYTES), pins, publisher=publisher)
 
 
 def _endpoint_of(server: str) -> str:
@@ -123,7 +122,7 @@ def _relay(server: str, token: str | None) -> None:
         sys.stdout.buffer.flush()
 
     async def run() -> None:
-        await run_relay(_endpoint_of(server), token, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
+        await run_relay(_endpoint_of(server), token, input_lines(limits.RPC_REQUEST_BYTES), write)
 
     asyncio.run(run())
 

@@ -69,10 +69,10 @@ def test_what_came_is_answered_before_the_end_and_standard_output_is_json_alone(
 def test_what_takes_too_long_is_told_with_its_log(started):
     process = started("--execute", "--run-code", "--grant-all")
     code = "import time\ndef main(args):\n    print('step one')\n    time.sleep(60)\n"
-    ask(
+    ask(  # a busy machine needs seconds to start the two
         process,
-        line("execute_skill", 1, name="local.wait", args={"seconds": 60}, timeout_ms=2000),
-        line("run_code", 2, code=code, limits={"timeout_ms": 2000}),
+        line("execute_skill", 1, name="local.wait", args={"seconds": 60}, timeout_ms=8000),
+        line("run_code", 2, code=code, limits={"timeout_ms": 8000}),
     )
     output, _ = process.communicate(timeout=PATIENCE)
     results = {answer["id"]: answer["result"] for answer in map(json.loads, output.splitlines())}

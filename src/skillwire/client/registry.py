@@ -42,7 +42,7 @@ from skillwire.wire.fetch import fetch
 from skillwire.wire.pacing import retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from skillwire.client.session import ClientSession
     from skillwire.resolver.context import ResolveContext
@@ -160,21 +160,25 @@ class RegistryFlows:
             for finding in prepared.findings
             if finding.level == "warning" and not (version and finding.code in VERSION_RULES)
         ]
-        for finding in warnings if dry_run else ():
-            self._context.report(finding)
+        if dry_run:
+            self._report(warnings)
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
             wanted = str((yield from self.ask("GET", "/whoami")).get("account", ""))
         archive = yield from work(lambda: pack(prepared.files).content)
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
-        for finding in () if dry_run else warnings:
-            self._context.report(finding)
+        if not dry_run:
+            self._report(warnings)
         for row in answer["findings"] if isinstance(answer.get("findings"), list) else ():
             if isinstance(row, dict) and row.get("code") == "DEPENDENCY_MISSING":  # the others are of the folder
                 message, fix = (neutralise(str(row.get(key, "")))[:_TEXT] for key in ("message", "fix"))
                 place = SourceLocation(str(folder / "skill.toml"))
                 self._context.report(Finding("DEPENDENCY_MISSING", "warning", message, place, fix))
         return _read_published(answer, self.url)
+
+    def _report(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._context.report(finding)
 
     def publish_folders(
         self, folders: Sequence[Path], on_done: Callable[[], object], **options: Unpack[PublishOptions]

@@ -166,7 +166,7 @@ class DeviceLoginStore(Protocol):
 class PackageStore(Protocol):
     """The namespaces, packages and accounts of a registry, and the audit log of their changes.
 
-    Each method that takes a ``change`` is one transaction with its audit entry, durable on return. A name that was ever
+    Each method that takes changes is one transaction with their audit entries, durable on return. A name that was ever
     used is never free again. What may be changed by whom is decided before (:mod:`skillwire.registry`); the store
     decides only what two callers at once could both get.
     """
@@ -241,14 +241,13 @@ class PackageStore(Protocol):
         It begins behind ``after``; deleted packages are left out, and renamed ones, or with ``redirecting`` all others.
         """
 
-    async def set_access(self, name: PackageName, access: Access, change: Change) -> None:
-        """Store how far a package is visible."""
+    async def change_package(
+        self, name: PackageName, changes: Sequence[Change], *, access: Access | None = None, state: State | None = None
+    ) -> None:
+        """Store the access or the state of a package, or both, with an audit entry for each change."""
 
     async def redirect_package(self, name: PackageName, to: PackageName, change: Change) -> None:
         """Let a package, and those that redirect to it, redirect to ``to``."""
-
-    async def set_package_state(self, name: PackageName, state: State, change: Change) -> None:
-        """Store the state of a package."""
 
     async def set_version_state(self, name: PackageName, version: str, state: State, change: Change) -> None:
         """Store the state of a version, and which one is the latest now."""

@@ -253,7 +253,7 @@ class TestVersions:
     def test_a_closed_package_takes_no_versions(self, store, status):
         publish(store)
         state = State(status, "why", "acme/other")
-        store.set_package_state(NOTES, state, change())
+        store.change_package(NOTES, [change()], state=state)
         assert store.package(NOTES).state == state
         assert publish(store, "2.0.0", b"two") == "closed"
         assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
@@ -271,8 +271,23 @@ class TestVersions:
         assert store.package(NOTES).access is Access.PRIVATE
         publish(store, "3.0.0", b"three")
         assert store.package(NOTES).access is Access.PRIVATE
-        store.set_access(NOTES, Access.RESTRICTED, change())
+        store.change_package(NOTES, [change()], access=Access.RESTRICTED)
         assert store.package(NOTES).access is Access.RESTRICTED
+
+    def test_access_and_state_change_together_or_not_at_all(self, store):
+        publish(store)
+        before, changes = (store.package(NOTES), store.audit(0, 99)), [change("package.access"), change("package.x")]
+        both = {"access": Access.PRIVATE, "state": State(Status.ARCHIVED, "why")}
+        with pytest.raises(TypeError):  # the second entry cannot be written
+            store.change_package(NOTES, [changes[0], change(value=object())], **both)
+        assert (store.package(NOTES), store.audit(0, 99)) == before
+        revision = store.revision()
+        store.change_package(NOTES, changes, **both)
+        assert store.package(NOTES) == before[0]._replace(**both)
+        assert store.revision() == revision + 1
+        entries = store.audit(0, 99)
+        assert [one.change for one in entries[-2:]] == changes
+        assert verify_entries(entries) == entries[-1]
 
     def test_pages_of_packages_go_on_behind_a_name(self, store):
         for name in ("c", "a", "b"):
@@ -286,7 +301,7 @@ class TestVersions:
         for name in ("memo", "notes-2"):
             one = make_version(name=name)
             store.publish(one._replace(skill=one.skill._replace(requires=("notes",))), b"one", change())
-        store.set_access(PackageName("acme", "memo"), Access.PRIVATE, change())
+        store.change_package(PackageName("acme", "memo"), [change()], access=Access.PRIVATE)
         for shown, names in ((True, ["memo", "notes", "notes-2"]), (False, ["notes", "notes-2"])):
             pages = (
                 store.packages("acme", "", 9, with_private=shown),
@@ -308,13 +323,13 @@ class TestVersions:
         assert found("", ("", "")) == ["c/memo", "a/note", "a/notes", "b/notes", "d/notes-2"]
         assert found("notes", ("", "notes"), 2) == ["a/notes", "b/notes"]
         assert found("note", ("a", "notes")) == ["b/notes", "d/notes-2"]
-        store.set_package_state(PackageName("a", "notes"), State(Status.DELETED), change())
+        store.change_package(PackageName("a", "notes"), [change()], state=State(Status.DELETED))
         store.redirect_package(PackageName("b", "notes"), PackageName("b", "memo"), change())
         assert found("notes", ("", "")) == ["d/notes-2"]
         store.redirect_package(PackageName("a", "note"), PackageName("b", "notes"), change())
         earlier = store.find_packages("note", PackageName("", ""), 9, redirecting=True)
         assert [str(one.name) for one in earlier] == ["a/note", "b/notes"]
-        store.set_access(PackageName("a", "note"), Access.PRIVATE, change())
+        store.change_package(PackageName("a", "note"), [change()], access=Access.PRIVATE)
         earlier = store.find_packages("note", PackageName("", ""), 9, with_private=False, redirecting=True)
         assert [str(one.name) for one in earlier] == ["b/notes"]
 
@@ -341,7 +356,7 @@ class TestChanges:
         assert store.changed(second.cursor, 2) == second._replace(packages=())
         publish(store, "2.0.0", b"two", name="a")
         store.set_version_state(PackageName("acme", "b"), "1.0.0", State(Status.YANKED, "x"), change())
-        store.set_package_state(PackageName("acme", "c"), State(Status.QUARANTINED), change())
+        store.change_package(PackageName("acme", "c"), [change()], state=State(Status.QUARANTINED))
         third = store.changed(second.cursor, 9)
         assert [(one.package.name.name, one.served and unpack_skill(one.served).version) for one in third.packages] == [
             ("a", "2.0.0"),
@@ -349,8 +364,8 @@ class TestChanges:
             ("c", None),
         ]
         assert [one.number for one in third.packages] == [1, 2, 3]
-        store.set_package_state(PackageName("acme", "c"), State(), change())
-        store.set_access(PackageName("acme", "a"), Access.PRIVATE, change())
+        store.change_package(PackageName("acme", "c"), [change()], state=State())
+        store.change_package(PackageName("acme", "a"), [change()], access=Access.PRIVATE)
         assert store.package(PackageName("acme", "a"), with_private=False) is None
         assert store.package(PackageName("acme", "b"), with_private=False) == store.package(PackageName("acme", "b"))
         last = store.changed(third.cursor, 9).packages
@@ -432,7 +447,7 @@ class TestDependents:
         store.set_version_state(PackageName("acme", "letters"), "1.1.0", State(Status.YANKED, "x"), change())
         assert self.names(store, NOTES) == ["diary", "letters", "maps"]
         assert self.names(store, NOTES, PackageName("acme", "diary"), 1) == ["letters"]
-        store.set_package_state(PackageName("acme", "maps"), State(Status.DELETED), change())
+        store.change_package(PackageName("acme", "maps"), [change()], state=State(Status.DELETED))
         assert self.names(store, NOTES) == ["diary", "letters"]
 
     def test_they_follow_a_renamed_namespace(self, store):

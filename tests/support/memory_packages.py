@@ -51,11 +51,13 @@ class MemoryPackages:
         self._changed: dict[PackageName, int] = {}
         self._downloads: set[tuple[PackageName, str, str, bytes]] = set()
 
-    def _record(self, change: Change) -> None:
-        number = len(self._audit) + 1
-        previous = self._audit[-1].digest if self._audit else FIRST_DIGEST
-        self._audit.append(AuditEntry(number, change, chain_digest(previous, number, change)))
-        self._audited[number] = change.namespace
+    def _record(self, *changes: Change) -> None:
+        digest, entries = self._audit[-1].digest if self._audit else FIRST_DIGEST, []
+        for number, change in enumerate(changes, len(self._audit) + 1):
+            digest = chain_digest(digest, number, change)
+            entries.append(AuditEntry(number, change, digest))
+        self._audit += entries
+        self._audited |= {one.number: one.change.namespace for one in entries}
 
     def _put(self, package: Package) -> None:
         if package.name not in self._numbers:
@@ -202,9 +204,12 @@ class MemoryPackages:
         self._put(self._packages[name]._replace(**values))
         self._record(change)
 
-    async def set_access(self, name, access, change):
-        await self._update(name, change, access=access)
-        self._own_name(name)
+    async def change_package(self, name, changes, *, access=None, state=None):
+        self._record(*changes)
+        package = self._packages[name]
+        self._put(package._replace(access=access or package.access, state=state or package.state))
+        if access:
+            self._own_name(name)
 
     async def redirect_package(self, name, to, change):
         for earlier in [one for one, package in self._packages.items() if package.renamed_to == name]:
@@ -213,9 +218,6 @@ class MemoryPackages:
         if self._owners.get(to.name) == name:
             self._owners[to.name] = to
             self._put(self._packages[to])
-
-    async def set_package_state(self, name, state, change):
-        await self._update(name, change, state=state)
 
     async def set_version_state(self, name, version, state, change):
         self._versions[name][version] = self._versions[name][version]._replace(state=state)

@@ -271,20 +271,24 @@ class Registry:
         await self._follow_state(state)
         return found._replace(state=state)
 
-    async def set_state(self, actor: Actor, package: Package, state: State) -> Package:
-        """Archive, deprecate, quarantine or delete a package, or make it active again. Raises as :meth:`set_access`."""
-        await self.check_state(actor, package, state)
-        change = self._change(
-            actor, f"package.{state.status}", str(package.name), reason=state.reason, successor=state.successor
-        )
-        await self.store.set_package_state(package.name, state, change)
-        await self._follow_state(state)
-        return package._replace(state=state)
+    async def change_package(
+        self, actor: Actor, package: Package, *, access: Access | None = None, state: State | None = None
+    ) -> Package:
+        """Set the access of a package, its state, or both; a refused change of one leaves the other as it was.
 
-    async def check_state(self, actor: Actor, package: Package, state: State) -> None:
-        """Check that the actor may give a package this state. Raises as :meth:`set_access`, UsageError."""
+        Raises TrustError, ConflictError (``RENAMED``), UsageError (``REASON_FORM``, ``REFERENCE``).
+        """
         await self._check_maintainer(actor, package)
-        _check_state(actor, package.state, state)
+        changes, name = [], str(package.name)
+        if access is not None:
+            changes.append(self._change(actor, "package.access", name, access=access))
+        if state is not None:
+            _check_state(actor, package.state, state)
+            details = {"reason": state.reason, "successor": state.successor}
+            changes.append(self._change(actor, f"package.{state.status}", name, **details))
+        await self.store.change_package(package.name, changes, access=access, state=state)
+        await self._follow_state(state or State())
+        return package._replace(access=access or package.access, state=state or package.state)
 
     async def _follow_state(self, state: State) -> None:
         self.changed()
@@ -319,16 +323,8 @@ class Registry:
         self.changed()
         return package._replace(renamed_to=to)
 
-    async def set_access(self, actor: Actor, package: Package, access: Access) -> Package:
-        """Store the access of a package. Raises TrustError, ConflictError (``RENAMED``)."""
-        await self._check_maintainer(actor, package)
-        change = self._change(actor, "package.access", str(package.name), access=access)
-        await self.store.set_access(package.name, access, change)
-        self.changed()
-        return package._replace(access=access)
-
     async def set_reader(self, actor: Actor, package: Package, account: str, *, may_read: bool) -> None:
-        """Allow an account to read a package, or end that. Raises as :meth:`set_access`, NotFoundError."""
+        """Allow an account to read a package, or end that. Raises as :meth:`change_package`, NotFoundError."""
         await self._check_maintainer(actor, package)
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")

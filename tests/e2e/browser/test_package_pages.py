@@ -50,7 +50,7 @@ def registry(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser n
             PackageName("ann", "bad"),
         )
         await site.store.set_version_state(notes, "1.0.0", State(Status.YANKED, "It loses notes."), change)
-        await site.store.set_package_state(bad, State(Status.QUARANTINED, "It sends keys."), change)
+        await site.store.change_package(bad, [change], state=State(Status.QUARANTINED, "It sends keys."))
         namespace = await site.store.namespace("ann")
         await site.store.update_namespace(namespace._replace(proof=Proof("dns", "example.com", 1.0)), change)
         for day in ("2026-11-23", "2026-11-24"):

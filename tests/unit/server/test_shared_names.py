@@ -65,13 +65,13 @@ async def test_a_name_at_the_root_is_never_handed_on(tmp_path, status):
     before = await root_names(site)
     zeta = await site.store.package(PackageName("zeta", "notes"))
     actor = Actor("root", frozenset({"admin"}), is_operator=True)
-    await site.registry.set_state(actor, zeta, State(status, "bad"))
+    await site.registry.change_package(actor, zeta, state=State(status, "bad"))
     for one in (site, RegistrySite(tmp_path)):  # and so after a restart
         one.look()
         assert await root_names(one) == {}
         assert await ids(one) == ["acme.notes"]
     if status is Status.QUARANTINED:
-        await site.registry.set_state(actor, zeta, State())
+        await site.registry.change_package(actor, zeta, state=State())
         site.look()
         assert await root_names(site) == before
 

@@ -166,7 +166,7 @@ async def test_states_are_shown_with_their_reasons(site, browser):
         (State(Status.QUARANTINED, "It sends keys."), ["is in quarantine:", "It sends keys."]),
     ]
     for state, shown in cases:
-        await site.store.set_package_state(name, state, change)
+        await site.store.change_package(name, [change], state=state)
         page = await text(browser, "/packages/bob/gone")
         assert [one for one in shown if one not in page] == []
         assert "<img" not in page
@@ -174,7 +174,7 @@ async def test_states_are_shown_with_their_reasons(site, browser):
     file = await browser.get("/packages/bob/gone@1.0.0/files/SKILL.md")
     assert (file.status, unquote(file.fields["location"])) == (303, "/packages/bob/gone@1.0.0")
     assert (await browser.get("/packages/bob/gone@1.0.0/raw/SKILL.md")).status == 303
-    await site.store.set_package_state(name, State(), change)
+    await site.store.change_package(name, [change], state=State())
     await site.store.set_version_state(name, "1.0.0", State(Status.YANKED, "It loses notes."), change)
     page = await text(browser, "/packages/bob/gone")
     assert "Version 1.0.0 is yanked:" in page

@@ -325,8 +325,23 @@ class SqlPackages(Store):
         return [read_package(row) for row in await connection.rows(query, row)]
 
     @writes
-    async def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
-        await _update(connection, name, change, access=access.value)
+    async def change_package(
+        self,
+        connection: Connection,
+        name: PackageName,
+        changes: Sequence[Change],
+        *,
+        access: Access | None = None,
+        state: State | None = None,
+    ) -> None:
+        values = {} if access is None else {"access": access.value}
+        if state is not None:
+            values |= zip(("status", "reason", "successor"), state_row(state), strict=True)
+        await _set(connection, name, **values)
+        for change in changes:
+            await record_change(connection, change)
+        if access is None:
+            return
         # One that is not private gets its name without the namespace, unless another one was given it before.
         condition = f"namespace = ?1 AND name = ?2 AND access != '{Access.PRIVATE.value}'"
         other = "SELECT 1 FROM packages WHERE name = ?2 AND owns_name"
@@ -339,16 +354,12 @@ class SqlPackages(Store):
         query = "SELECT namespace, name FROM packages WHERE renamed_to = ?"
         for earlier in await connection.rows(query, (str(name),)):
             await _set(connection, PackageName(*earlier), renamed_to=str(to))
-        await _update(connection, name, change, renamed_to=str(to))
+        await _set(connection, name, renamed_to=str(to))
+        await record_change(connection, change)
         owner = "SELECT 1 FROM packages WHERE namespace = ? AND name = ? AND owns_name"
         if to.name == name.name and await connection.row(owner, name):
             await _set(connection, name, owns_name=False)
             await _set(connection, to, owns_name=True)
-
-    @writes
-    async def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
-        status, reason, successor = state_row(state)
-        await _update(connection, name, change, status=status, reason=reason, successor=successor)
 
     @writes
     async def set_version_state(
@@ -555,11 +566,6 @@ async def _find(connection: Connection, name: PackageName, *, with_private: bool
 def _fits(held: Any, packed: bytes) -> bool:
     """Return whether there is room for a version in a package that holds so many bytes; always for the first one."""
     return not held or int(held) + len(packed) <= limits.REGISTRY_PACKAGE_BYTES
-
-
-async def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
-    await _set(connection, name, **values)
-    await record_change(connection, change)
 
 
 async def _set(connection: Connection, name: PackageName, **values: str | int) -> None:

@@ -441,7 +441,7 @@ class ClawHubRoutes(ClientRoutes):
         """Delete a skill."""
         asked, actor = await self._read_delete(context), actor_of(context)
         package = await self._find(context, asked.owner_handle)
-        await self._registry.set_state(actor, package, State(Status.DELETED, asked.reason))
+        await self._registry.change_package(actor, package, state=State(Status.DELETED, asked.reason))
         return answer({"ok": True})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:

@@ -211,7 +211,7 @@ class HostedSkillRoutes(ClientRoutes):
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a skill."""
         actor, package = actor_of(context), await self._find(context)
-        await self._registry.set_state(actor, package, State(Status.DELETED))
+        await self._registry.change_package(actor, package, state=State(Status.DELETED))
         return answer({"id": _id(package.name), "type": "skill_deleted"})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:

@@ -226,12 +226,7 @@ class PackageRoutes:
             return answer(await self._describe(context, await self._registry.redirect(actor, found, to)))
         await self._check_successor(context, found, asked.successor)
         state = None if asked.status is None else State(Status(asked.status), asked.reason, asked.successor)
-        if state is not None:
-            await self._registry.check_state(actor, found, state)
-        if asked.access is not None:
-            found = await self._registry.set_access(actor, found, asked.access)
-        if state is not None:
-            found = await self._registry.set_state(actor, found, state)
+        found = await self._registry.change_package(actor, found, access=asked.access, state=state)
         described = await self._describe(context, found)
         if asked.status == "quarantined":
             described.copies, described.more_copies = await self._copies(found, described.versions)
@@ -240,7 +235,7 @@ class PackageRoutes:
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a package; its name stays taken."""
         actor = actor_of(context)
-        await self._registry.set_state(actor, await self._find(context), State(Status.DELETED))
+        await self._registry.change_package(actor, await self._find(context), state=State(Status.DELETED))
         return no_content
 
     async def set_reader(self, context: RequestContext) -> ASGIApp:

@@ -536,9 +536,12 @@ class TestStates:
 
     async def test_access_and_state_are_set_in_one_request(self, site):
         await site.publish("ann")
-        asked = {"access": "restricted", "status": "archived", "reason": "complete"}
+        asked, revision = {"access": "restricted", "status": "archived", "reason": "done"}, await site.store.revision()
         package = (await site.call("PATCH", "/packages/ann/notes", asked, by="ann")).json()
-        assert (package["access"], package["status"]) == ("restricted", {"status": "archived", "reason": "complete"})
+        assert (package["access"], package["status"]) == ("restricted", {"status": "archived", "reason": "done"})
+        assert await site.store.revision() == revision + 1, "both are one transaction"
+        entries = [(one.change.action, one.change.details) for one in (await site.store.audit(0, 99))[-2:]]
+        assert entries == [("package.access", {"access": "restricted"}), ("package.archived", {"reason": "done"})]
 
     async def test_an_active_version_has_no_successor(self, site):
         await site.publish("ann")

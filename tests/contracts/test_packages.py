@@ -405,6 +405,14 @@ class TestChanges:
                 verify_entries(broken)
             assert caught.value.code == "AUDIT_BROKEN"
 
+    def test_the_audit_log_of_a_namespace_has_its_renames(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create"))
+        for old, new in (("acme", "ajax"), ("ajax", "apex")):
+            store.rename_namespace(old, new, change("namespace.rename")._replace(target=old))
+        actions = [(one.change.action, one.change.target) for one in store.audit(0, 99, ["apex"])]
+        assert actions == [("namespace.create", "acme"), ("namespace.rename", "acme"), ("namespace.rename", "ajax")]
+        assert store.audit(0, 99, ["acme", "ajax"]) == []
+
     def test_downloads_count_once_for_each_who_and_day(self, store):
         publish(store)
         for day, who in (("2026-11-23", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"b")):

@@ -112,6 +112,7 @@ class MemoryPackages:
     async def rename_namespace(self, old, new, change):
         if new in self._namespaces or old not in self._namespaces or self._namespaces[old].renamed_to:
             return False
+        self._record(change)
         self._audited = {entry: new if where == old else where for entry, where in self._audited.items()}
         self._namespaces[new] = self._namespaces[old]._replace(name=new, proof=Proof())
         for former, one in self._namespaces.items():
@@ -133,7 +134,6 @@ class MemoryPackages:
             self._readers = {(moved if one == name else one, who) for one, who in self._readers}
             del self._changed[name]
             self._put(self._packages.pop(name)._replace(name=moved))
-        self._record(change)
         return True
 
     async def set_role(self, namespace, account, role, change):

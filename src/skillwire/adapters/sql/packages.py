@@ -178,6 +178,7 @@ class SqlPackages(Store):
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
         await connection.run(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
+        await record_change(connection, change)  # before its entry moves with those of the old name
         for table in ("members", "audit", "requirements"):
             await connection.run(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
@@ -191,7 +192,6 @@ class SqlPackages(Store):
                 renamed = pack_skill(move_skill(unpack_skill(content), new))
                 statement = "UPDATE versions SET skill = ? WHERE package = ? AND version = ?"
                 await connection.run(statement, (renamed, number, version))
-        await record_change(connection, change)
         return True
 
     @writes

@@ -341,6 +341,8 @@ class TestPublishing:
         assert (await site.call("GET", "/packages/space-3/notes", by=token)).status == 200
         entries = (await site.call("GET", "/audit", by=token)).json()["entries"]
         assert {one["target"].partition("/")[0] for one in entries} >= {"space-1", "space-3"}
+        renames = [one["target"] for one in entries if one["action"] == "namespace.rename"]
+        assert renames == ["space-1", "space-2"]
         for limit in ("space-1", "space-3"):
             document = {"name": "less", "scopes": ["publish", f"namespace:{limit}"]}
             made = (await site.call("POST", "/tokens", document, by=token)).json()["token"]

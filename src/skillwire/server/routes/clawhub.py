@@ -330,11 +330,11 @@ class ClawHubRoutes(ClientRoutes):
                 with suppress(NotFoundError):  # withdrawn since this revision was made
                     if skill.publisher != self._folders:
                         found.append(await self._registry.package(principal, PackageName(skill.publisher, skill.name)))
-        rows = list({one.name: one for one in found}.values())[:limit]
-        hits = []
-        for rank, one in enumerate(rows, 1):
-            latest = await self._latest(one)
-            hits.append(SearchHit(*_head(one, latest), one.latest or None, 1 / rank, _updated(one, latest)))
+        rows = await self._listed({one.name: one for one in found}.values())
+        hits = [
+            SearchHit(*_head(one, latest), one.latest or None, 1 / rank, _updated(one, latest))
+            for rank, (one, latest) in enumerate(rows[:limit], 1)
+        ]
         return tagged_answer(SearchHits(hits))
 
     async def list(self, context: RequestContext) -> ASGIApp:
@@ -344,7 +344,7 @@ class ClawHubRoutes(ClientRoutes):
         found, following = await self._registry.find(
             principal, prefix, read_after(context, "cursor"), read_limit(context, _HITS)
         )
-        items = [skill_item(one, await self._latest(one)) for one in found]
+        items = [skill_item(*row) for row in await self._listed(found)]
         return tagged_answer(SkillItems(items, str(following) if following else None))
 
     async def skill(self, context: RequestContext) -> ASGIApp:
@@ -493,6 +493,11 @@ class ClawHubRoutes(ClientRoutes):
         tag = query.get("tag", "latest")
         version = query.get("version") or (package.latest if tag == "latest" else tag)
         return package, await self._registry.version(principal_of(context), package, version)
+
+    async def _listed(self, packages: Iterable[Package]) -> Sequence[tuple[Package, PackageVersion]]:
+        """Return packages with their latest versions; those whose versions are all yanked are left out."""
+        rows = [(one, await self._latest(one)) for one in packages]
+        return [(one, latest) for one, latest in rows if latest is not None]
 
     async def _latest(self, package: Package) -> PackageVersion | None:
         """Return the latest version; where none is resolved, the highest in quarantine, if there is one."""

@@ -294,6 +294,19 @@ class TestStates:
         assert (await site.ask("POST", f"{path}/restore", by="ann")).json() == {"ok": True}
         assert (await hub("/skills/notes"))["latestVersion"]["version"] == "1.1.0"
 
+    async def test_lists_leave_out_a_skill_whose_versions_are_all_deleted(self, site, hub):
+        for slug, versions in (("notes", ("1.0.0", "1.1.0")), ("notes-2", ("1.0.0",))):
+            for version in versions:
+                await publish_to_hub(site, skill_files(slug), by="ann", slug=slug, version=version)
+                await site.ask("DELETE", f"{HUB}/skills/{slug}/versions/{version}", by="ann")
+        await site.ask("POST", f"{HUB}/skills/notes-2/versions/1.0.0/restore", by="ann")
+        assert [one["slug"] for one in (await hub("/skills"))["items"]] == ["notes-2"]
+        for mode in ("", "&mode=exact"):
+            slugs = [one["slug"] for one in (await hub(f"/search?q=notes{mode}"))["results"]]
+            assert slugs == ([] if mode else ["notes-2"])
+        assert (await hub("/skills/notes"))["latestVersion"] is None
+        assert (await site.get(f"{HUB}/download?slug=notes&version=1.0.0")).status == 200
+
     async def test_a_deleted_skill_is_gone_and_its_name_stays_taken(self, site, hub):
         await publish_to_hub(site, skill_files(), by="ann")
         assert (await site.ask("DELETE", f"{HUB}/skills/notes", by="bob")).status == 403

@@ -315,9 +315,6 @@ class PackageStore(Protocol):
 class UploadStore(Protocol):
     """Archives on their way to a registry. Each upload belongs to an account and is kept for a while."""
 
-    def spool(self) -> BinaryIO:
-        """Return a file for a body, in memory while it is small; it has no name, and ends with its last handle."""
-
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         """Return the upload of these bytes, begun now or before.
 
@@ -333,7 +330,7 @@ class UploadStore(Protocol):
         Raises ConflictError (``UPLOAD_OFFSET``), UsageError (``UPLOAD_SIZE``), NotFoundError, StorageError.
         """
 
-    def read(self, account: str, number: str) -> bytes:
+    async def read(self, account: str, number: str) -> bytes:
         """Return the bytes of a complete upload. Raises ConflictError (``UPLOAD_OFFSET``), NotFoundError, StorageError.
 
         Bytes of another digest (ValidationError ``DIGEST_MISMATCH``) are removed: they have to be sent again.

@@ -1,11 +1,21 @@
 """Each port's contract is tested with every adapter that fills it."""
 
 import pytest
+from blockbuster import blockbuster_ctx
 from tests.support.executions import MemoryOffice, Office, PostgresOffice
 from tests.support.opened import Blocking
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sqlite.database import AsyncDatabase, Database
+
+
+@pytest.fixture(autouse=True)
+def _free_loop():
+    """Refuse what blocks the event loop, in every adapter and at every step of its contract."""
+    with blockbuster_ctx("skillwire") as refused:
+        for function in refused.functions.values():  # asyncpg looks for files with passwords and keys
+            function.can_block_in("asyncpg/connect_utils.py", {"_connect"})
+        yield
 
 
 @pytest.fixture(params=[MemoryOffice, Office, PostgresOffice], ids=["memory", "sqlite", "postgres"])

@@ -1,5 +1,7 @@
 """An upload goes on where it ended, belongs to its account, and is published whole or not at all."""
 
+import asyncio
+
 import pytest
 from tests.support.opened import Blocking, run_blocking
 
@@ -21,7 +23,7 @@ def uploads(request, tmp_path):
         yield Blocking(FileUploads(tmp_path))
     else:
         database = Blocking(PostgresDatabase(request.getfixturevalue("postgres_url")))
-        yield Blocking(SqlUploads(database.wrapped, tmp_path, run_blocking))
+        yield Blocking(SqlUploads(database.wrapped))
         database.close()
 
 
@@ -60,6 +62,38 @@ def test_what_came_before_a_broken_request_stays(uploads):
     assert uploads.find("ann", number).offset == 300
 
 
+def test_a_large_upload_comes_back_as_it_was_sent(uploads):
+    content = CONTENT * 500  # 2.5 MB
+    number = uploads.begin("ann", len(content), Digest.of(content)).number
+    uploads.append("ann", number, 0, in_pieces(content, 300_000))
+    assert uploads.read("ann", number) == content
+
+
+def test_of_two_requests_at_one_offset_one_is_written(uploads):
+    async def write_both():
+        number = (await uploads.wrapped.begin("ann", len(CONTENT), DIGEST)).number
+        calls = [uploads.wrapped.append("ann", number, 0, in_pieces(CONTENT, len(CONTENT))) for _ in range(2)]
+        return number, await asyncio.gather(*calls, return_exceptions=True)
+
+    number, results = run_blocking(write_both())
+    assert sorted(one.code for one in results if isinstance(one, SkillwireError)) == ["UPLOAD_OFFSET"]
+    assert uploads.read("ann", number) == CONTENT
+
+
+def test_an_upload_that_is_removed_while_its_bytes_come_is_not_there(uploads):
+    number = uploads.begin("ann", len(CONTENT), DIGEST).number
+
+    async def removing():
+        yield CONTENT[:100]
+        await uploads.wrapped.remove("ann", number)
+        yield CONTENT[100:]
+
+    assert refused(uploads.append, "ann", number, 0, removing()) == "UPLOAD_NOT_FOUND"
+    for call in (uploads.read, uploads.find, uploads.remove):
+        assert refused(call, "ann", number) == "UPLOAD_NOT_FOUND"
+    assert uploads.begin("ann", len(CONTENT), DIGEST).offset == 0
+
+
 def test_bytes_of_another_digest_have_to_be_sent_again(uploads):
     number = uploads.begin("ann", 3, DIGEST).number
     uploads.append("ann", number, 0, in_pieces(b"abc"))
@@ -83,7 +117,10 @@ def test_bounds_are_kept(uploads, monkeypatch):
 def test_an_upload_belongs_to_its_account_until_it_expires(uploads):
     number = uploads.begin("ann", 3, DIGEST).number
     assert refused(uploads.find, "bob", number) == "UPLOAD_NOT_FOUND"
-    assert refused(uploads.find, "ann", "../ann") == "UPLOAD_NOT_FOUND"
+    for hostile in ("../ann", "", "a" * 5000, f"{number}\n", f"3-{'a' * 63}/", "3-" + "é" * 64, "\0"):
+        for call in (uploads.find, uploads.read, uploads.remove):
+            assert refused(call, "ann", hostile) == "UPLOAD_NOT_FOUND"
+        assert refused(uploads.append, "ann", hostile, 0, in_pieces(b"abc")) == "UPLOAD_NOT_FOUND"
     uploads.wrapped._clock = lambda: 1e11
     assert refused(uploads.find, "ann", number) == "UPLOAD_NOT_FOUND"
     uploads.expire()

@@ -183,9 +183,9 @@ def shared_server() -> PostgresServer:
     server = PostgresServer(fsync="off", full_page_writes="off", synchronous_commit="off", max_connections=200)
     _servers.append(server)
     server.execute("CREATE DATABASE shared")
+    database = PostgresDatabase(server.url("shared"))
 
     async def migrate() -> None:
-        database = PostgresDatabase(server.url("shared"))
         await database.migrate()
         await database.close()
 

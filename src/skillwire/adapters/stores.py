@@ -15,12 +15,12 @@ import socket
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.uploads import FileUploads
+from skillwire.adapters.files.uploads import FileUploads, Spool
 from skillwire.adapters.sql.blobs import FileOutputs, Pieces, RowOutputs, SqlRunBlobs
 from skillwire.adapters.sql.ledger import SqlLedger
 from skillwire.adapters.sql.packages import SqlPackages
@@ -33,7 +33,7 @@ from skillwire.executions.grants import Grants, needs_grant
 from skillwire.registry.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable
 
     from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql import Database as AnyDatabase
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SERVER_KEY: Final = "server.key"
+_UPLOADS: Final = "uploads"
 _SERVER_KEY_BYTES: Final = 32  # random
 #: Seconds for which a server leads, and until it asks again: another one takes over soon after it was killed.
 _LEADS_SECONDS: Final = 5.0
@@ -188,10 +189,14 @@ class Stores:
                 await self.postgres.clock.measure()
                 self._refresh = asyncio.create_task(self.postgres.clock.keep())
 
-    def uploads(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> UploadStore:
-        """Return the archives on their way; ``wait`` runs a coroutine to its end, in threads."""
-        folder = self._state / "uploads"
-        return SqlUploads(self.database, folder, wait) if self.is_shared else FileUploads(folder)
+    @cached_property
+    def uploads(self) -> UploadStore:
+        """The archives on their way."""
+        return SqlUploads(self.database) if self.is_shared else FileUploads(self._state / _UPLOADS)
+
+    def spool(self) -> BinaryIO:
+        """Return an unnamed file for the body of a request; it is in memory while it is small."""
+        return cast("BinaryIO", Spool(self._state / _UPLOADS))
 
     @cached_property
     def announced_files(self) -> SqlAnnouncedFiles:

@@ -499,8 +499,8 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
 
     return RegistryComponents(
         registry=registry,
-        publications=Publications(registry),
-        uploads=stores.uploads(wait_for),
+        publications=Publications(registry, stores.spool),
+        uploads=stores.uploads,
         announced=stores.announced_files,
         downloads=downloads,
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt),

@@ -12,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import BinaryIO, Final, NamedTuple
 
 from starlette.types import Receive, Scope
@@ -86,17 +87,18 @@ class SpooledBody(NamedTuple):
     file: BinaryIO
     digest: Digest
 
-    def read(self) -> bytes:
+    async def read(self) -> bytes:
         """Return its bytes."""
         self.file.seek(0)
-        return self.file.read()
+        return await asyncio.to_thread(self.file.read)
 
 
 class Bodies:
-    """The bodies that are held now, within ``bounds``."""
+    """The bodies that are held now, within ``bounds``; ``spool`` makes a file for one."""
 
-    def __init__(self, bounds: Bounds = INVOCATIONS) -> None:
+    def __init__(self, bounds: Bounds = INVOCATIONS, spool: Callable[[], BinaryIO] = BytesIO) -> None:
         self._bounds = bounds
+        self._spool = spool
         self._held = 0
         self._of: Counter[str] = Counter()
 
@@ -130,13 +132,11 @@ class Bodies:
             body.release()
 
     @asynccontextmanager
-    async def spooling(
-        self, scope: Scope, receive: Receive, spool: Callable[[], BinaryIO]
-    ) -> AsyncIterator[SpooledBody]:
-        """Yield the body of a request in a file of ``spool``. Raises as :meth:`reading`, and StorageError."""
+    async def spooling(self, scope: Scope, receive: Receive) -> AsyncIterator[SpooledBody]:
+        """Yield the body of a request in a file. Raises as :meth:`reading`, and StorageError."""
         body = Body(self, network_of(client_address(scope)))
         try:
-            with spool() as file:
+            with self._spool() as file:
                 digest, size = hashlib.sha256(), 0
                 async for piece in self._pieces(body, scope, receive):
                     digest.update(piece)

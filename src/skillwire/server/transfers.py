@@ -17,9 +17,9 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 import structlog
 
@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from skillwire.server.request_bodies import SpooledBody
     from skillwire.server.routing import RequestContext
 
-
+#: What a client sends: an archive, or single files.
+UploadContent: TypeAlias = bytes | Sequence[FileContent]
+LoadContent: TypeAlias = Callable[[], Awaitable[UploadContent]]
 _CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
 _PACK: Final = "Pack the skill's folder as .tar.gz or .zip, or publish it with skillwire publish."
 _BOUNDS: Final = Bounds(
@@ -69,9 +71,7 @@ _BOUNDS: Final = Bounds(
 )
 
 
-def read_upload(
-    content: bytes | Sequence[FileContent], namespace: str, *, name: str = "", inside: str = ""
-) -> PreparedSkill:
+def read_upload(content: UploadContent, namespace: str, *, name: str = "", inside: str = "") -> PreparedSkill:
     """Return the skill in an archive (tar.gz, zip), or made of single files, ready to be published in ``namespace``.
 
     The files are at its root, in one folder named as the skill, or ``inside`` a folder. ``name`` is the one that it has
@@ -124,27 +124,32 @@ def _name_in(files: Sequence[FileContent]) -> str:
 class Publications:
     """Publishes into a registry what was uploaded; the bytes that the server sends are made when they are needed."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, spool: Callable[[], BinaryIO]) -> None:
         self.registry = registry
-        self.bodies = Bodies(_BOUNDS)
+        self.bodies = Bodies(_BOUNDS, spool)
         self._reading = asyncio.Semaphore(limits.REGISTRY_READING)
 
-    async def read(self, read: Callable[[], PreparedSkill]) -> PreparedSkill:
-        """Return what ``read`` returns in a thread, few at a time. Raises as :func:`read_upload`."""
+    async def read(
+        self, sent: UploadContent | LoadContent, namespace: str, *, name: str = "", inside: str = ""
+    ) -> PreparedSkill:
+        """Return the skill in what was sent; few are loaded at a time. Raises as :func:`read_upload`."""
         async with self._reading:
-            return await asyncio.to_thread(read)
+            content = await sent() if callable(sent) else sent
+            return await asyncio.to_thread(read_upload, content, namespace, name=name, inside=inside)
 
     async def publish(
         self,
         right: PublishRight,
-        read: Callable[[], PreparedSkill],
+        sent: UploadContent | LoadContent,
         uploaded: Digest,
         *,
+        name: str = "",
+        inside: str = "",
         version: str = "",
         dry_run: bool = False,
     ) -> PublishedVersion:
-        """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
-        prepared = await self.read(read)
+        """Publish the skill in what was sent. Raises as :func:`read_upload` and :meth:`Registry.publish`."""
+        prepared = await self.read(sent, right.namespace, name=name, inside=inside)
         return await self.registry.publish(right, prepared, uploaded, version=version, dry_run=dry_run)
 
 
@@ -190,13 +195,14 @@ class UploadedFiles:
             raise ValidationError("UPLOAD_MISSING", "no file was announced with this ticket, or too long ago")
         return [found[ticket] for ticket in asked]
 
-    def read(self, file: AnnouncedFile) -> FileContent:
+    async def read(self, file: AnnouncedFile) -> FileContent:
         """Return a file with its bytes, which were received.
 
         Raises ValidationError (``UPLOAD_MISSING``), ConflictError (``UPLOAD_OFFSET``), StorageError.
         """
         try:
-            content = self._uploads.read(file.ticket, upload_number(file.size, file.digest)) if file.size else b""
+            number = upload_number(file.size, file.digest)
+            content = await self._uploads.read(file.ticket, number) if file.size else b""
         except NotFoundError as error:
             message = f"the bytes of {ascii(file.path)[:200]} were not received"
             raise ValidationError("UPLOAD_MISSING", message) from error
@@ -214,7 +220,7 @@ class UploadedFiles:
 
 
 async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:
-    yield await asyncio.to_thread(body.read)
+    yield await body.read()
 
 
 _COUNT_PURPOSE: Final = "counted downloads 1"

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterable, Callable
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors, write_all
@@ -37,9 +37,6 @@ class FileUploads:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._clock = clock
-
-    def spool(self) -> BinaryIO:
-        return cast("BinaryIO", Spool(self._folder))
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         check_size(size)
@@ -90,14 +87,17 @@ class FileUploads:
                 os.close(handle)
         return await self.find(account, number)
 
-    def read(self, account: str, number: str) -> bytes:
+    async def read(self, account: str, number: str) -> bytes:
+        return await asyncio.to_thread(self._read, account, number)
+
+    def _read(self, account: str, number: str) -> bytes:
         upload = self._find(account, number)
         check_complete(upload)
         with storage_errors(path := self._folder / account / number):
             content = path.read_bytes()
-        if Digest.of(content) != upload.digest:
+        if (digest := Digest.of(content)) != upload.digest:
             path.unlink(missing_ok=True)
-            raise digest_mismatch(content)
+            raise digest_mismatch(digest)
         return content
 
     async def remove(self, account: str, number: str) -> None:
@@ -171,9 +171,9 @@ def upload_not_found(number: str) -> NotFoundError:
     return NotFoundError("UPLOAD_NOT_FOUND", f"there is no upload {ascii(number)[:90]}, or it has expired")
 
 
-def digest_mismatch(content: bytes) -> ValidationError:
-    """Return the error for the bytes of an upload that have another digest than announced."""
-    return ValidationError("DIGEST_MISMATCH", f"the upload has the digest {Digest.of(content)}")
+def digest_mismatch(digest: Digest) -> ValidationError:
+    """Return the error for the bytes of an upload that have this digest, and not the announced one."""
+    return ValidationError("DIGEST_MISMATCH", f"the upload has the digest {digest}")
 
 
 class Spool(tempfile.SpooledTemporaryFile[bytes]):

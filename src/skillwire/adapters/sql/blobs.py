@@ -107,11 +107,13 @@ class Pieces:
         self._table = table
 
     async def put(self, connection: Connection, digest: Digest, pieces: Iterable[bytes]) -> None:
-        """Store the bytes, or keep others from removing those that are there."""
+        """Store the bytes, which may be read from a file, or keep others from removing those that are there."""
         lock = "ON CONFLICT (digest, number) DO UPDATE SET number = excluded.number"
         put = f"INSERT INTO {self._table} VALUES (?, ?, ?) {lock}"  # noqa: S608  # constants
-        for number, piece in enumerate(pieces):
+        rest, number = iter(pieces), 0
+        while (piece := await asyncio.to_thread(next, rest, None)) is not None:
             await connection.run(put, (str(digest), number, piece))
+            number += 1
 
     async def read(self, connection: Connection, digest: Digest) -> list[bytes]:
         """Return the pieces in order; none where there are no such bytes."""
@@ -199,6 +201,11 @@ class SqlRunBlobs(Store):
         self, owner: str, contents: Sequence[tuple[AsyncIterable[bytes], str]], now: float
     ) -> Sequence[RunBlob]:
         files: list[FileBlobWriting] = []
+
+        def close() -> None:
+            for file in files:
+                file.close()
+
         try:
             for content, _ in contents:
                 files.append(await asyncio.to_thread(FileBlobWriting, self._folder, self._settings.blob_bytes))
@@ -212,8 +219,7 @@ class SqlRunBlobs(Store):
                     await asyncio.to_thread(file.move, self._place(file.digest))
             return kept
         finally:
-            for file in files:
-                file.close()
+            await asyncio.shield(asyncio.to_thread(close))
 
     @writes
     async def _store(
@@ -299,7 +305,7 @@ class SqlRunBlobs(Store):
         number = await self._expire(now) if is_any else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
-            for digest in await self._leftovers():
+            for digest in await self._unowned(await asyncio.to_thread(self._old_files)):
                 await self._remove_leftover(digest)
         return number
 
@@ -317,19 +323,24 @@ class SqlRunBlobs(Store):
             is_removed = not await _is_owned(connection, digest)
         else:
             is_removed = await self._pieces.remove(connection, digest, _is_owned)
-        if is_removed:
-            self._place(digest).unlink(missing_ok=True)
+        remove = partial(self._place(digest).unlink, missing_ok=True)
+        if is_removed and self._pieces is None:  # in the thread that writes
+            remove()
+        elif is_removed:
+            await asyncio.to_thread(remove)
 
-    @reads
-    async def _leftovers(self, connection: Connection) -> list[Digest]:
-        """Remove old files that are half written; return the digests of those without a row."""
+    def _old_files(self) -> list[Digest]:
+        """Remove old files that are half written; return the digests of the others that are old."""
         with storage_errors(self._folder):
             for path in self._folder.glob(f"{NEW}*"):
                 if _is_left(path):
                     path.unlink(missing_ok=True)
             files = self._folder.glob("[0-9a-f][0-9a-f]/*")
-            found = [(path, Digest(f"sha256:{path.parent.name}{path.name}")) for path in files]
-            return [digest for path, digest in found if not await _is_owned(connection, digest) and _is_left(path)]
+            return [Digest(f"sha256:{path.parent.name}{path.name}") for path in files if _is_left(path)]
+
+    @reads
+    async def _unowned(self, connection: Connection, digests: Sequence[Digest]) -> list[Digest]:
+        return [digest for digest in digests if not await _is_owned(connection, digest)]
 
     @writes
     async def _remove_leftover(self, connection: Connection, digest: Digest) -> None:

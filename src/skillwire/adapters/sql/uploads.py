@@ -6,16 +6,15 @@ The bodies of single requests are files of the server that receives them, as in 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import AsyncIterable, Callable, Collection, Coroutine, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from collections.abc import AsyncIterable, Callable, Collection, Sequence
+from typing import Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.uploads import (
     UPLOAD,
-    Spool,
     check_capacity,
     check_complete,
     check_end,
@@ -37,22 +36,11 @@ _TOTAL: Final = "SELECT coalesce(sum(held), 0) FROM uploads"
 
 
 class SqlUploads(Store):
-    """Fills :class:`skillwire.ports.UploadStore`; ``wait`` runs a coroutine to its end, for the thread that reads."""
+    """Fills :class:`skillwire.ports.UploadStore`; ``clock`` is seconds since the epoch."""
 
-    def __init__(
-        self,
-        database: Database,
-        folder: Path,
-        wait: Callable[[Coroutine[Any, Any, Any]], Any],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         super().__init__(database)
-        self._folder = folder
-        self._wait = wait
         self._clock = clock
-
-    def spool(self) -> BinaryIO:
-        return cast("BinaryIO", Spool(self._folder))
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
         check_size(size)
@@ -101,18 +89,20 @@ class SqlUploads(Store):
         await connection.run(statement, (end, expires, account, number))
         return end
 
-    def read(self, account: str, number: str) -> bytes:
-        check_complete(self._wait(self.find(account, number)))
-        content: bytes = self._wait(self._read(account, number))
-        if Digest.of(content).hex != number.partition("-")[2]:
-            self._wait(self.remove(account, number))
-            raise digest_mismatch(content)
+    async def read(self, account: str, number: str) -> bytes:
+        upload, pieces = await self._read(account, number)
+        content = await asyncio.to_thread(b"".join, pieces)
+        digest = await asyncio.to_thread(Digest.of, content)
+        if digest != upload.digest:
+            await self.remove(account, number)
+            raise digest_mismatch(digest)
         return content
 
     @reads
-    async def _read(self, connection: Connection, account: str, number: str) -> bytes:
+    async def _read(self, connection: Connection, account: str, number: str) -> tuple[Upload, list[bytes]]:
+        check_complete(upload := await self._look_up(connection, account, number))
         query = "SELECT content FROM upload_pieces WHERE account = ? AND number = ? ORDER BY start"
-        return b"".join([content for (content,) in await connection.rows(query, (account, number))])
+        return upload, [content for (content,) in await connection.rows(query, (account, number))]
 
     @writes
     async def remove(self, connection: Connection, account: str, number: str) -> None:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
@@ -39,7 +38,6 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import RequestContext, Route
-from skillwire.server.transfers import read_upload
 
 _VERSIONS: Final = "/v1/packages/{namespace}/{package}/versions"
 _TIME: Final = {**TEXT, "format": "date-time"}
@@ -102,10 +100,10 @@ class ApmRoutes(ClientRoutes):
         where, publications = context.parameters, self._parts.publications
         right = await self._registry.check_publication(actor_of(context), where["namespace"])
         async with publications.bodies.reading(context.scope, context.receive) as body:
-            name = where["package"]
-            read = partial(read_upload, body.data, right.namespace, name=name, inside=f".apm/skills/{name}")
-            digest = await asyncio.to_thread(Digest.of, body.data)
-            made = await publications.publish(right, read, digest, version=where["version"])
+            name, digest = where["package"], await asyncio.to_thread(Digest.of, body.data)
+            made = await publications.publish(
+                right, body.data, digest, name=name, inside=f".apm/skills/{name}", version=where["version"]
+            )
         if made.how == "repeated":
             raise ConflictError("VERSION_EXISTS", f"{made.version.package} {made.version.version} is published already")
         document = {"package": str(made.package.name), **await self._describe(made.package, made.version)}

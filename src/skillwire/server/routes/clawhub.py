@@ -22,10 +22,10 @@ from starlette.types import ASGIApp
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError
-from skillwire.folder.publish import PreparedSkill
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status
+from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.accounts import require_account
@@ -45,7 +45,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import RequestContext, Route
-from skillwire.server.transfers import UploadedFiles, read_upload
+from skillwire.server.transfers import UploadedFiles
 
 _API: Final = "/api/v1"
 _UPLOADS: Final = f"{_API}/skills/-/uploads"
@@ -412,8 +412,7 @@ class ClawHubRoutes(ClientRoutes):
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
         actor, ticket = publisher_of(context), context.parameters["ticket"]
-        bodies, spool = self._parts.publications.bodies, self._parts.uploads.spool
-        async with bodies.spooling(context.scope, context.receive, spool) as body:
+        async with self._parts.publications.bodies.spooling(context.scope, context.receive) as body:
             await self._uploaded.receive(actor.account, ticket, body)
         return answer({"storageId": ticket})
 
@@ -425,12 +424,13 @@ class ClawHubRoutes(ClientRoutes):
         right = await self._registry.check_publication(actor, namespace)
         files = await self._uploaded.find(actor.account, [one.storage_id for one in asked.files])
 
-        def read() -> PreparedSkill:
-            return read_upload([self._uploaded.read(file) for file in files], right.namespace, name=asked.slug)
+        async def load() -> list[FileContent]:
+            return [await self._uploaded.read(file) for file in files]
 
         uploaded = fingerprint((file.path, file.digest) for file in files)
         try:
-            made = (await publications.publish(right, read, uploaded, version=asked.version)).version
+            published = await publications.publish(right, load, uploaded, name=asked.slug, version=asked.version)
+            made = published.version
         finally:
             await self._uploaded.remove(files)
         name = str(made.package)

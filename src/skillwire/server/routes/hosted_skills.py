@@ -14,7 +14,6 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import msgspec
@@ -45,7 +44,6 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import RequestContext, Route
-from skillwire.server.transfers import read_upload
 from skillwire.trust.archive import is_archive
 
 _API: Final = "/v1/skills"
@@ -230,7 +228,7 @@ class HostedSkillRoutes(ClientRoutes):
             first = bytes(files[0].content) if len(files) == 1 else b""
             content = first if is_archive(first) else files
             uploaded = await asyncio.to_thread(Digest.of, content if isinstance(content, bytes) else body.data)
-            prepared = await publications.read(partial(read_upload, content, right.namespace, name=name))
+            prepared = await publications.read(content, right.namespace, name=name)
             version = await self._free_version(prepared)
             return await self._registry.publish(right, prepared, uploaded, version=version)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -25,7 +25,6 @@ from skillwire.errors import (
     SkillwireError,
     UsageError,
 )
-from skillwire.folder.publish import PreparedSkill
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
 from skillwire.registry.access import is_member
@@ -60,7 +59,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Operation, RequestContext, Route
-from skillwire.server.transfers import first_day, read_upload
+from skillwire.server.transfers import LoadContent, first_day
 
 #: Of an offset.
 _DIGITS: Final = 12
@@ -370,23 +369,22 @@ class UploadRoutes:
         query, actor = read_query(context), actor_of(context)
         right = await self._registry.check_publication(actor, context.parameters["namespace"])
         dry_run = read_flag(context, "dry_run")
-        read = partial(read_upload, namespace=right.namespace, name=query.get("name", ""))
         if number := query.get("upload"):
             upload = await self._uploads.find(actor.account, number)
-            content = partial(self._uploads.read, actor.account, number)
-            published = await self._publish(context, right, lambda: read(content()), upload.digest)
+            load = partial(self._uploads.read, actor.account, number)
+            published = await self._publish(context, right, load, upload.digest, dry_run=dry_run)
             if not dry_run:
                 await self._uploads.remove(actor.account, number)
         else:
-            async with self._publications.bodies.spooling(context.scope, context.receive, self._uploads.spool) as body:
-                published = await self._publish(context, right, lambda: read(body.read()), body.digest)
+            async with self._publications.bodies.spooling(context.scope, context.receive) as body:
+                published = await self._publish(context, right, body.read, body.digest, dry_run=dry_run)
         return answer(published, 201 if published.status == "created" else 200)
 
     async def _publish(
-        self, context: RequestContext, right: PublishRight, read: Callable[[], PreparedSkill], uploaded: Digest
+        self, context: RequestContext, right: PublishRight, load: LoadContent, uploaded: Digest, *, dry_run: bool
     ) -> messages.PublicationObject:
-        version, dry_run = read_query(context).get("version", ""), read_flag(context, "dry_run")
-        made = await self._publications.publish(right, read, uploaded, version=version, dry_run=dry_run)
+        name, version = (read_query(context).get(field, "") for field in ("name", "version"))
+        made = await self._publications.publish(right, load, uploaded, name=name, version=version, dry_run=dry_run)
         context.change = made.change
         skill = made.version.skill
         unmet = await self._registry.unmet(principal_of(context), skill)

@@ -82,7 +82,6 @@ _NO_SCHEMA: Final = """\
 """
 _MANIFEST: Final = """\
 {schema}# Fields beyond those of SKILL.md (skillwire explain --schema SKILL.md). Every field is optional.
-version = "0.1.0"
 kind = "{kind}"
 access = "public"  # or restricted, or private
 {rest}"""

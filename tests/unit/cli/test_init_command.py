@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillwire.cli.main import run
+from skillwire.folder.load import load_folder
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,13 @@ def test_a_new_skill_passes_check(capsys: pytest.CaptureFixture[str], options: l
     assert checked.endswith("\nchecked pdf-forms: 3 warnings\n")
     assert Path("pdf-forms/scripts/main.py").exists() is ("--script" in options)
     assert Path("pdf-forms/skill.toml").exists() is ("--manifest" in options)
+
+
+def test_the_version_is_written_once() -> None:
+    assert run(["init", "demo", "--manifest", "-q"]) == 0
+    texts = [Path("demo", name).read_text() for name in ("SKILL.md", "skill.toml")]
+    assert [text.count("version") for text in texts] == [1, 0]
+    assert load_folder(Path("demo"), level="strict").version == "0.1.0"
 
 
 def test_the_script_is_executable_and_the_rest_is_not() -> None:

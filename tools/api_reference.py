@@ -18,37 +18,43 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 #: What users import from; a module that is not there is passed over.
-MODULES: Final = ("skillwire", "skillwire.lan", "skillwire.rpc", "skillwire.testing")
+MODULES: Final = ("skillwire", "skillwire.dht", "skillwire.lan", "skillwire.rpc", "skillwire.testing")
 _SECTIONS: Final = ("Args", "Returns", "Raises", "Yields", "Trust", "Spec")
 
 
 def api_reference() -> str:
     """Return the page in Markdown."""
     parts = ["# Python API", "[Use skills from Python](../how-to/use-the-sdk.md) shows the usual calls at work."]
-    seen: set[str] = set()
+    seen: dict[str, Any] = {}
     for module in (importlib.import_module(name) for name in MODULES if importlib.util.find_spec(name)):
         parts += [f"## {module.__name__}", _prose(inspect.getdoc(module) or "")]
         for name, value in _public(module, seen):
-            twin = name.removeprefix("Async")
-            parts += _described(name, value) if twin == name or twin not in module.__all__ else _twin(name, twin)
+            twin = name.replace("Async", "", 1)
+            parts += (
+                _twin(name, twin)
+                if twin != name and twin.rpartition(".")[2] in module.__all__
+                else _described(name, value)
+            )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _public(module: ModuleType, seen: set[str]) -> Iterator[tuple[str, Any]]:
+def _public(module: ModuleType, seen: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names of ``module`` that no module before has; one that means another value there is ``dht.Client``."""
     for name in sorted(module.__all__, key=str.lower):
         value = getattr(module, name)
-        if callable(value) and name not in seen:
-            seen.add(name)
-            yield name, value
+        if callable(value) and seen.get(name) is not value:
+            yield name if name not in seen else f"{module.__name__.rpartition('.')[2]}.{name}", value
+            seen.setdefault(name, value)
 
 
 def _twin(name: str, twin: str) -> list[str]:
-    return [f"### {name}", f"The asynchronous face of [{twin}](#{twin.lower()}): the same methods, awaited."]
+    anchor = twin.lower().replace(".", "")
+    return [f"### {name}", f"The asynchronous face of [{twin}](#{anchor}): the same methods, awaited."]
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}"
-    yield f"```python\n{_signature(name, value)}\n```"
+    yield f"```python\n{_signature(name.rpartition('.')[2], value)}\n```"
     yield _prose(inspect.getdoc(value) or "")
     if inspect.isclass(value):
         yield _attributes(value)

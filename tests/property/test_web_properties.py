@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.url import parse_url
-from skillwire.registry.search import normalize_tag
+from skillwire.registry.search import facet_value
 from skillwire.web.address import query_url, read_query, site_address
 from skillwire.web.markdown import SkillLinks, render_markdown
 
@@ -72,7 +72,7 @@ def test_every_host_gives_an_address_that_is_one_and_has_no_path(host, scheme):
 def test_the_address_of_a_list_means_the_search_that_it_was_made_of(text, facets):
     query = read_query(query_url(SearchQuery(text, facets)).removeprefix("./").removeprefix("?").encode())
     assert query.text == text.strip()
-    written = {**facets, **({"tag": frozenset(map(normalize_tag, facets["tag"]))} if "tag" in facets else {})}
+    written = {facet: frozenset(facet_value(facet, one) for one in values) for facet, values in facets.items()}
     assert query.facets == written
 
 

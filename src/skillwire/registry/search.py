@@ -156,17 +156,21 @@ class FacetCounts:
         return int(marks[::-1], 2)  # the first slot is the last digit
 
 
-def normalize_tag(tag: str) -> str:
-    """Return the normalized value of the facet ``tag``, for counting and filtering."""
+def facet_value(facet: str, value: str) -> str:
+    """Return a value of a facet as it is counted and filtered by: a tag in its normalized form, all others as given."""
+    return _normalize_tag(value) if facet == "tag" else value
+
+
+def _normalize_tag(tag: str) -> str:
     return " ".join(tag.lower().split())[:_VALUE_LENGTH]
 
 
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
     for key, value in (skill.metadata or {}).items():
         for tag in _BETWEEN_TAGS.split(value) if key in _TAGGED else ():
-            yield normalize_tag(tag)
+            yield _normalize_tag(tag)
     named = (*(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes)
-    yield from map(normalize_tag, named)
+    yield from map(_normalize_tag, named)
 
 
 _WORD: Final = re.compile(r"[^\W_]+")

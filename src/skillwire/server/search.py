@@ -23,7 +23,7 @@ from skillwire.model.catalog import SearchQuery, read_summary
 from skillwire.protocols.agent_skills.messages import JSON, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_discovery.center import SKILLS, center_details, center_id
-from skillwire.registry.search import FACETS, normalize_tag, skill_kind
+from skillwire.registry.search import FACETS, facet_value, skill_kind
 from skillwire.server.http import read_pairs
 from skillwire.server.responses import WIRE_READ, ByteCache, CachedResponse
 from skillwire.web.address import host_address
@@ -157,7 +157,7 @@ def read_parameters(query: bytes) -> SearchQuery:
     for name, value in read_pairs(query, _PARAMETERS):
         if name in FACETS:
             if value:
-                chosen.setdefault(name, set()).add(normalize_tag(value) if name == "tag" else value)
+                chosen.setdefault(name, set()).add(facet_value(name, value))
         elif name in _SINGLE:
             if name in single:
                 raise UsageError("QUERY", f"{name} is given twice")

@@ -20,7 +20,7 @@ from skillwire.errors import ValidationError
 from skillwire.model.catalog import ORDERS, SearchQuery
 from skillwire.model.lan import host_and_port
 from skillwire.model.url import parse_url
-from skillwire.registry.search import FACETS, normalize_tag
+from skillwire.registry.search import FACETS, facet_value
 
 _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
@@ -67,7 +67,7 @@ def read_query(query_string: bytes) -> SearchQuery:
     single = {}
     for field, value in pairs:
         if field in FACETS:
-            facets.setdefault(field, set()).add(normalize_tag(value) if field == "tag" else value)
+            facets.setdefault(field, set()).add(facet_value(field, value))
         else:
             single[field] = value
     return SearchQuery(

@@ -165,7 +165,8 @@ class RegistryFlows:
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
             wanted = str((yield from self.ask("GET", "/whoami")).get("account", ""))
-        archive = yield from work(lambda: pack(prepared.files).content)
+        is_archive = prepared.skill.artifact.artifact_type == "archive"
+        archive = prepared.artifact if is_archive else (yield from work(lambda: pack(prepared.files).content))
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
         if not dry_run:
             self._report(warnings)

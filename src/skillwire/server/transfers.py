@@ -27,6 +27,7 @@ from skillwire import limits
 from skillwire.errors import (
     NotFoundError,
     SkillwireError,
+    SourceLocation,
     StorageError,
     ValidationError,
     one_line,
@@ -36,7 +37,7 @@ from skillwire.folder.pack import zip_files
 from skillwire.folder.publish import RefusedFolder, packed_files, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.package import AnnouncedFile, upload_number
-from skillwire.model.skill import SKILL_MD, FileContent, Skill
+from skillwire.model.skill import SKILL_MD, FileContent, Finding, Skill
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
@@ -93,14 +94,8 @@ def read_upload(content: UploadContent, namespace: str, *, name: str = "", insid
     if isinstance(prepared, RefusedFolder):
         errors = [finding for finding in prepared.findings if finding.level == "error"]
         first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        findings = [
-            {"code": one.code, "level": one.level, "message": one.message, "place": str(one.place), "fix": one.fix}
-            for one in prepared.findings
-        ]
-        message = f"{first.code}: {first.message}{more}"
-        raise ValidationError(
-            "SKILL_INVALID", message, place=first.place, fix=first.fix, details={"findings": findings}
-        )
+        message, details = f"{first.code}: {first.message}{more}", {"findings": [*map(_finding_row, prepared.findings)]}
+        raise ValidationError("SKILL_INVALID", message, place=first.place, fix=first.fix, details=details)
     return prepared
 
 
@@ -108,8 +103,13 @@ def _with_finding(error: SkillwireError) -> SkillwireError:
     """Return the refusal of an upload as its sender reads it: with its one finding, and the path where one is known."""
     fix = _PACK if error.code == "ARCHIVE_MALFORMED" else error.diagnostics().fix
     place = error.details.get("path", SKILL_MD if error.code == "NO_SKILL_MD" else "")
-    finding = {"code": error.code, "level": "error", "message": error.message, "place": place, "fix": fix}
-    return type(error)(error.code, error.message, fix=fix, details={**error.details, "findings": [finding]})
+    finding = Finding(error.code, "error", error.message, SourceLocation(str(place)), fix)
+    details = {**error.details, "findings": [_finding_row(finding)]}
+    return type(error)(error.code, error.message, fix=fix, details=details)
+
+
+def _finding_row(finding: Finding) -> dict[str, str]:
+    return {**finding._asdict(), "place": str(finding.place)}
 
 
 def _name_in(files: Sequence[FileContent]) -> str:

@@ -321,6 +321,8 @@ class RevisionSearch:
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
         check_query(query)
         words = read_words(query.text)
+        if query.order:
+            return None
         if not words.words:
             # Listing looks at the skills of one page alone; at all of 10,000, it would be felt.
             is_brief = not query.facets and (bool(self._all) or not query.counted)

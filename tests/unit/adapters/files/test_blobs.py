@@ -36,49 +36,10 @@ def test_nothing_is_made_before_bytes_come(blobs):
     assert not blobs.directory.exists()
 
 
-def test_what_broke_off_is_taken_up_and_becomes_a_blob_when_it_is_whole(blobs):
-    begun(blobs).close()
-    download = blobs.download(DIGEST)
-    assert download.size == 4
-    assert download.begin(4)
-    download.append(CONTENT[4:])
-    assert download.digest() == DIGEST
-    download.keep()
-    assert blobs.read(DIGEST) == CONTENT
+def test_a_download_becomes_a_file_of_its_owner_alone(blobs):
+    begun(blobs, CONTENT).keep()
     assert not partial(blobs).exists()
     assert blobs.path(DIGEST).stat().st_mode & 0o777 == 0o600
-
-
-def test_beginning_anew_forgets_what_came(blobs):
-    begun(blobs, b"garbage").close()
-    download = blobs.download(DIGEST)
-    assert download.begin(0)
-    download.append(CONTENT)
-    assert download.digest() == DIGEST
-    download.keep()
-    assert blobs.read(DIGEST) == CONTENT
-
-
-def test_one_writes_at_a_time(blobs):
-    first = begun(blobs)
-    second = blobs.download(DIGEST)
-    assert second.size == 0
-    assert not second.begin(0)
-    second.discard()
-    assert partial(blobs).exists()
-    first.close()
-    second.close()
-
-
-def test_what_is_discarded_is_gone_and_may_begin_again(blobs):
-    download = begun(blobs)
-    download.discard()
-    assert not partial(blobs).exists()
-    assert download.size == 0
-    assert download.begin(0)
-    download.append(CONTENT)
-    assert download.digest() == DIGEST
-    download.close()
 
 
 def test_after_letting_go_no_byte_reaches_a_file_that_got_the_same_descriptor(blobs, tmp_path):
@@ -167,39 +128,23 @@ def test_one_that_is_being_written_is_not_removed(blobs):
 
 
 @pytest.fixture
-def blobs_file_blobs(tmp_path):
-    return FileBlobs(tmp_path / "deep" / "blobs_file_blobs")
+def store(tmp_path):
+    return FileBlobs(tmp_path / "deep" / "store")
 
 
-def test_what_was_put_can_be_read_under_its_digest(blobs_file_blobs):
-    digest = blobs_file_blobs.put(b"content")
-    assert digest == Digest.of(b"content")
-    assert blobs_file_blobs.read(digest) == b"content"
-    assert blobs_file_blobs.path(digest).read_bytes() == b"content"
-    assert blobs_file_blobs.has(digest, 7)
-    assert blobs_file_blobs.put(b"content") == digest
-
-
-def test_what_was_never_put_is_absent(blobs_file_blobs):
-    digest = Digest.of(b"other")
-    assert blobs_file_blobs.read(digest) is None
-    assert blobs_file_blobs.path(digest) is None
-    assert not blobs_file_blobs.has(digest, 5)
-
-
-def test_nobody_else_may_read_them(blobs_file_blobs):
-    path = blobs_file_blobs.path(blobs_file_blobs.put(b"content"))
+def test_nobody_else_may_read_them(store):
+    path = store.path(store.put(b"content"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("garbled", [b"", b"short", b"CONTENT"])
-def test_what_a_power_cut_garbled_is_as_good_as_absent_and_can_be_put_again(blobs_file_blobs, garbled):
-    digest = blobs_file_blobs.put(b"content")
-    blobs_file_blobs.path(digest).write_bytes(garbled)
-    assert blobs_file_blobs.has(digest, 7) is (len(garbled) == 7)
-    assert blobs_file_blobs.read(digest) is None
-    blobs_file_blobs.put(b"content")
-    assert blobs_file_blobs.read(digest) == b"content"
+def test_what_a_power_cut_garbled_is_as_good_as_absent_and_can_be_put_again(store, garbled):
+    digest = store.put(b"content")
+    store.path(digest).write_bytes(garbled)
+    assert store.has(digest, 7) is (len(garbled) == 7)
+    assert store.read(digest) is None
+    store.put(b"content")
+    assert store.read(digest) == b"content"
 
 
 def flip(path, mtime):
@@ -208,82 +153,82 @@ def flip(path, mtime):
     os.utime(path, (mtime, mtime))
 
 
-def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(blobs_file_blobs):
+def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(store):
     lost: list[object] = []
-    blobs_file_blobs.on_lost = lost.append
-    digest = blobs_file_blobs.put(b"content")
-    flip(blobs_file_blobs.directory / digest.hex[:2] / digest.hex[2:], 1)
-    assert blobs_file_blobs.path(digest) is None
+    store.on_lost = lost.append
+    digest = store.put(b"content")
+    flip(store.directory / digest.hex[:2] / digest.hex[2:], 1)
+    assert store.path(digest) is None
     assert lost == [digest]
-    assert not blobs_file_blobs.has(digest, 7)
-    blobs_file_blobs.put(b"content")
-    assert blobs_file_blobs.path(digest).read_bytes() == b"content"
+    assert not store.has(digest, 7)
+    store.put(b"content")
+    assert store.path(digest).read_bytes() == b"content"
     assert lost == [digest]
-    blobs_file_blobs.on_lost = lambda _: b"content"
-    blobs_file_blobs.remove(digest)
-    assert blobs_file_blobs.read(digest) == b"content"
+    store.on_lost = lambda _: b"content"
+    store.remove(digest)
+    assert store.read(digest) == b"content"
 
 
-def test_a_file_is_hashed_once_and_again_when_it_changed_or_was_forgotten(blobs_file_blobs, monkeypatch):
+def test_a_file_is_hashed_once_and_again_when_it_changed_or_was_forgotten(store, monkeypatch):
     monkeypatch.setattr(module, "_VERIFIED_FILES", 1)
-    first, other = blobs_file_blobs.put(b"content"), blobs_file_blobs.put(b"other")
-    path = blobs_file_blobs.directory / first.hex[:2] / first.hex[2:]
+    first, other = store.put(b"content"), store.put(b"other")
+    path = store.directory / first.hex[:2] / first.hex[2:]
     os.utime(path, (1, 1))
-    assert blobs_file_blobs.path(first) == path
+    assert store.path(first) == path
     flip(path, 1)
-    assert blobs_file_blobs.path(first) == path  # nothing shows that it is to be read again
-    assert blobs_file_blobs.path(other) is not None
-    assert blobs_file_blobs.path(first) is None
-    blobs_file_blobs.put(b"content")
+    assert store.path(first) == path  # nothing shows that it is to be read again
+    assert store.path(other) is not None
+    assert store.path(first) is None
+    store.put(b"content")
     os.utime(path, (1, 1))
-    assert blobs_file_blobs.path(first) == path
+    assert store.path(first) == path
     flip(path, 2)
-    assert blobs_file_blobs.path(first) is None
+    assert store.path(first) is None
 
 
 def test_a_disk_that_refuses_is_an_error_with_the_place(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as raised:
-        FileBlobs(tmp_path / "file" / "blobs_file_blobs").put(b"content")
+        FileBlobs(tmp_path / "file" / "store").put(b"content")
     assert raised.value.code == "STORAGE"
     assert str(tmp_path) in str(raised.value.place)
 
 
-def test_unused_blobs_and_left_over_files_are_removed(blobs_file_blobs):
-    kept, removed = blobs_file_blobs.put(b"kept"), blobs_file_blobs.put(b"removed")
-    (blobs_file_blobs.path(removed).parent / ".half-written.tmp").write_bytes(b"half")
-    blobs_file_blobs.lock()
-    assert blobs_file_blobs.remove_unused({kept}) == 2
-    assert blobs_file_blobs.read(kept) == b"kept"
-    assert blobs_file_blobs.path(removed) is None
-    assert [name for _, _, names in os.walk(blobs_file_blobs.directory) for name in names] == [".lock", kept.hex[2:]]
-    blobs_file_blobs.unlock()
+def test_unused_blobs_and_left_over_files_are_removed(store):
+    kept, removed = store.put(b"kept"), store.put(b"removed")
+    (store.path(removed).parent / ".half-written.tmp").write_bytes(b"half")
+    store.lock()
+    assert store.remove_unused({kept}) == 2
+    assert store.read(kept) == b"kept"
+    assert store.path(removed) is None
+    assert [name for _, _, names in os.walk(store.directory) for name in names] == [".lock", kept.hex[2:]]
+    store.unlock()
 
 
-def test_nothing_is_removed_while_another_server_holds_the_folder(blobs_file_blobs):
-    digest = blobs_file_blobs.put(b"of the other")
-    other = FileBlobs(blobs_file_blobs.directory)
+def test_nothing_is_removed_while_another_server_holds_the_folder(store):
+    digest = store.put(b"of the other")
+    other = FileBlobs(store.directory)
     other.lock()
-    blobs_file_blobs.lock()
-    blobs_file_blobs.lock()
-    assert blobs_file_blobs.remove_unused(set()) == 0
+    store.lock()
+    store.lock()
+    assert store.remove_unused(set()) == 0
     other.unlock()
-    assert blobs_file_blobs.read(digest) == b"of the other"
-    assert blobs_file_blobs.remove_unused(set()) == 1
-    blobs_file_blobs.unlock()
-    blobs_file_blobs.unlock()
+    assert store.read(digest) == b"of the other"
+    assert store.remove_unused(set()) == 1
+    store.unlock()
+    store.unlock()
 
 
-def test_nothing_is_removed_without_holding_the_folder(blobs_file_blobs):
-    blobs_file_blobs.put(b"content")
-    assert blobs_file_blobs.remove_unused(set()) == 0
+def test_nothing_is_removed_without_holding_the_folder(store):
+    store.put(b"content")
+    assert store.remove_unused(set()) == 0
 
 
-def test_the_folder_is_held_again_after_a_removal(blobs_file_blobs):
-    blobs_file_blobs.lock()
-    blobs_file_blobs.remove_unused(set())
-    other = FileBlobs(blobs_file_blobs.directory)
+def test_the_folder_is_held_again_after_a_removal(store):
+    store.lock()
+    store.remove_unused(set())
+    other = FileBlobs(store.directory)
     other.lock()
     assert other.remove_unused(set()) == 0
     other.unlock()
-    blobs_file_blobs.unlock()
+    store.unlock()

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, StorageError
 from skillwire.model.ref import CachedResponse, OriginRecord
 
 URLS = ["https://skills.example/a", "https://skills.example/b"]
@@ -32,15 +32,18 @@ def test_a_cache_that_there_is_not_has_nothing_to_forget(tmp_path):
     assert FileResponseCache(tmp_path / "none").forget("Stored one") == 0
 
 
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    cache, book = FileResponseCache(tmp_path / "file"), FileOriginBook(tmp_path / "file" / "origins.json")
+    with pytest.raises(StorageError):
+        cache.keep(CachedResponse(URLS[0], b"", {}, 1.0, URLS[0]), None)
+    with pytest.raises(StorageError):
+        book.record(BASE, OriginRecord(FIRST))
+    assert cache.look_up(URLS[0], None) is None
+
+
 BASE = "https://example.com"
 FIRST = "2026-01-01T00:00:00Z"
-
-
-def test_neither_consent_nor_digests_are_forgotten_by_a_later_record(tmp_path):
-    book = FileOriginBook(tmp_path / "origins.json")
-    book.record(BASE, OriginRecord(FIRST, accepted=True, generation="0.2.0"))
-    book.record(BASE, OriginRecord("2026-02-02T00:00:00Z", accepted=False, generation="0.1.0"))
-    assert book.look_up(BASE) == OriginRecord(FIRST, accepted=True, generation="0.2.0")
 
 
 def test_only_the_oldest_that_were_merely_looked_at_are_forgotten(tmp_path):

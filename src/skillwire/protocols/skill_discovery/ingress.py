@@ -130,8 +130,10 @@ class Challenges:
     def hold(self, question: VerifiedMessage, now: Moment) -> None:
         """Hold a message until its sender proves itself, and challenge the sender.
 
-        A released message is not held again: a second proof would prove nothing more. An agent that challenges or
-        answers us does not repeat itself soon, so it is challenged twice, in case our first challenge is lost.
+        A released message is not held again: a second proof would prove nothing more. Agents repeat a request until it
+        is answered, and each repetition is challenged. An agent that challenges, answers or notifies us does not repeat
+        itself soon, so it is challenged twice, in case our first challenge is lost. Further notices of an address are
+        not challenged while a challenge is under way, since a group sends many.
         """
         if question.is_released:
             return
@@ -140,10 +142,11 @@ class Challenges:
         asked = self._pending[question.source]
         if question.data.startswith(REGISTRATION):
             self._unanswered.set(question.source, asked.expires)
-        self._outbox.send_challenge(question.source, nonce, now)
+        if is_first or not isinstance(question.message, m.SceneEvent):
+            self._outbox.send_challenge(question.source, nonce, now)
         if (
             is_first
-            and isinstance(question.message, Challenge | DiscoverResponse)
+            and isinstance(question.message, Challenge | DiscoverResponse | m.SceneEvent)
             and question.source not in self._repeats
         ):
             self._repeats.set(question.source, now.steady + _REPEAT)

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
 from json.decoder import JSONDecoder
@@ -278,6 +279,9 @@ def _change(
     }
     if state != "unchanged" and not dry_run:
         _write(path, data, after)
+        if not after and path.parent.name == PurePath(CLIENTS[client].user or CLIENTS[client].project).parent.name:
+            with suppress(OSError):  # it has other files
+                path.parent.rmdir()
     output.document(document)
     if dry_run:
         for line in lines:

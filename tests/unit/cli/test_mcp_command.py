@@ -108,6 +108,15 @@ def test_each_client_has_its_file_which_undo_removes(project, options, file, cap
     assert "skillwire" in (project / file).read_text()
     assert run(["mcp", "uninstall", *options]) == 0
     assert not (project / file).exists()
+    left = {path.name for path in project.rglob("*")}
+    assert left <= {"skills", "home"}, "no empty folder stays"
+
+
+def test_a_folder_with_other_files_stays(project):
+    for options in (["install", "skills"], ["uninstall"]):
+        assert run(["mcp", *options, "--client", "vscode"]) == 0
+        (project / ".vscode" / "settings.json").touch()
+    assert [path.name for path in (project / ".vscode").iterdir()] == ["settings.json"]
 
 
 @pytest.mark.parametrize(

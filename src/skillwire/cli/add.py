@@ -301,14 +301,19 @@ def diff_command(
     with open_client(output, references=references, for_user=for_user, **network) as client, reading:
         review = client.diff(reference, version)
         changes = review.changes()
+        wanted = "" if version else next((one.wanted for one in client.installed() if one.name == reference), "")
     files = [{"path": one.path, "change": one.kind, "reason": one.reason, "lines": one.lines} for one in changes]
     document = {"schema": "skillwire/diff/1", **review_object(review), "files": files}
     output.document(document)
     print_difference(output, review)
     print_changes(output, changes, most=0 if summary else None)
+    if not changes:
+        output.note(success("no file differs"))
+    if wanted:
+        why = f"updates stay within {wanted}; to compare with another version:"
+        output.hint(why, f"skillwire diff {reference} VERSION")
     if changes:
         raise click.exceptions.Exit(1)
-    output.note(success("no file differs"))
 
 
 def reviews_of(plan: InstallPlan) -> list[SkillReview]:

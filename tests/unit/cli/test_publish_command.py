@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from tests.support.publishing import write_skill
 
-from skillwire.cli import installed, publish
+from skillwire.cli import add, installed, publish
 from skillwire.errors import TrustError, ValidationError
+from skillwire.folder.review import SkillReview
 from skillwire.resolver.plan import UpdateComparison
 
 
@@ -21,7 +22,7 @@ def opened(monkeypatch):
         def open_client(*_, **__):
             yield SimpleNamespace(**methods)
 
-        for module in (publish, installed):
+        for module in (add, publish, installed):
             monkeypatch.setattr(module, "open_client", open_client)
 
     return use
@@ -57,3 +58,15 @@ def test_a_yanked_version_is_called_yanked(told, opened, monkeypatch):
     opened(compare=lambda: [row], plan_update=lambda _: None, inspect=lambda _: None)
     monkeypatch.setattr(installed, "reviews_of", lambda _: [])
     assert told("outdated", status=1).out == "notes  yanked  notes 1.3.0: loses data; there is 1.2.0\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "is_told"), [("", "1.0.0", True), ("", "", False), ("2.0.0", "1.0.0", False)]
+)
+def test_a_diff_within_the_version_that_was_asked_for_names_it(told, opened, version, wanted, is_told):
+    review = SkillReview("notes", "1.0.0", "", {}, (), "1.0.0", "", {}, is_changed=False)
+    locks: Any = [SimpleNamespace(name="notes", wanted=wanted), SimpleNamespace(name="other", wanted="3.0.0")]
+    opened(diff=lambda *_: review, installed=lambda: locks)
+    said = told("diff", "notes", *filter(None, [version])).err
+    line = "updates stay within 1.0.0; to compare with another version: skillwire diff notes VERSION"
+    assert (line in said.splitlines()) is is_told

@@ -1,12 +1,12 @@
-"""Calls of skills, from the descriptor to the output: every use case as a flow.
+"""Calls of skills, from the descriptor to the output: each use case is a flow.
 
-The descriptor and the inputs are checked before anything is sent. The call is stored before it is sent and again with
-the provider's execution id. If the process ends in between, the same call of the next minutes resumes it under its key,
-so that it is executed once, and the user is informed.
+The descriptor and the inputs are checked before a request is sent. The call is stored before it is sent, and again with
+the provider's execution id. If the process ends in between, the same call within the next minutes is sent under the
+stored key, so the provider executes it once, and the user is informed.
 
-A descriptor may name an endpoint at any origin. Using the user's credential there is acting in the user's name because
-of an untrusted document, so the user must consent, unless the endpoint is below the named origin, whose owner could get
-the credential anyway.
+A descriptor is untrusted and may name an endpoint at any origin. A credential for that origin acts in the user's name,
+so the user must consent to its use. No consent is needed for the origin that the user named, nor for a host below it,
+whose owner could obtain the credential anyway.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class CallArguments(TypedDict, total=False):
 
 
 class PreparedCall(NamedTuple):
-    """A checked call, not sent: its request, in which ``...`` replaces a credential, and the inputs with defaults."""
+    """A checked call that is not sent: its request, with ``...`` for a credential, and its inputs with defaults."""
 
     skill_id: str
     method: str
@@ -124,24 +124,24 @@ def _priority_of(text: str | None) -> Priority | None:
 
 
 def is_below(url: Url, index: Url) -> bool:
-    """Whether the owner of ``index`` controls the host of ``url``, such as ``api.example.com``."""
+    """Whether the host of ``url`` is below that of ``index``, as ``api.example.com``, and both use https."""
     is_name = not is_ipv4(index.host) and ":" not in index.host
     return is_name and url.scheme == index.scheme == "https" and url.host.endswith(f".{index.host}")
 
 
 def run_milliseconds(timeout: float | None) -> int | None:
-    """Return a timeout in milliseconds, as messages have it."""
+    """Return a timeout in seconds as the whole milliseconds of a message, at least 1."""
     seconds = seconds_of(timeout)
     return None if seconds is None else max(round(seconds * 1000), 1)
 
 
 def run_seconds(timeout: float | None) -> float:
-    """Return the seconds until the answer to a run, which comes at its end."""
+    """Return how many seconds to wait for the answer to a run, which arrives when the run ends."""
     return (seconds_of(timeout) or float(limits.CALL_ANSWER_SECONDS)) + _MARGIN
 
 
 class _Plan(NamedTuple):
-    """A checked call."""
+    """A call that was checked; ``is_taken_up`` if it resumes an earlier call whose answer was lost."""
 
     record: CallRecord
     descriptor: SkillDescriptor
@@ -154,11 +154,11 @@ class Calls:
     """Makes and follows the calls of one client.
 
     Args:
-        context: of the client.
-        access: the origins that the user allows.
-        book: the stored calls.
-        clock: monotonic seconds.
-        chance: returns a number from 0 to 1.
+        context: the context of the client.
+        access: the origins that the user allows, and their credentials.
+        book: stores the calls, so that a later process finds them.
+        clock: returns monotonic seconds.
+        chance: returns a random number from 0 to 1, for the pauses between attempts.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Calls:
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
     ) -> Flow[PreparedCall]:
-        """Check a call and return its request."""
+        """Check a call and return its request without sending it. Raises ValidationError, UsageError, TrustError."""
         plan = yield from self._plan(skill, descriptor, inputs, CallOptions(**arguments))
         request = self._request(plan, None)
         secret = self._line.credential(plan.record.url, plan.record.header).keys()
@@ -197,7 +197,7 @@ class Calls:
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
     ) -> Flow[RemoteExecution]:
-        """Call a skill; return its execution once accepted or, with ``wait``, ended."""
+        """Return the execution of a call once it is accepted or, with ``wait``, once it ended or its time ran out."""
         options = CallOptions(**arguments)
         if self._context.offline:
             place = SourceLocation(descriptor.endpoint.url)
@@ -230,25 +230,25 @@ class Calls:
         return follower.execution
 
     def status(self, text: str) -> Flow[RemoteExecution]:
-        """Return an execution, by its id or status URL."""
+        """Return an execution's present state, by id or status URL. Raises NotFoundError, UsageError, FetchError."""
         follower = yield from self._resume(text)
         return (yield from follower.look_once())
 
     def follower(self, execution: RemoteExecution) -> Flow[ExecutionFollower]:
-        """Return what follows an accepted execution change by change; its status is asked once, for its ``ETag``."""
+        """Return a follower of an accepted execution's changes. Its status is fetched once, for the ``ETag``."""
         follower = yield from self._resume(execution.status_url or execution.execution_id or "")
         follower.execution = execution
         yield from follower.look_once()
         return follower
 
     def wait(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
-        """Return an execution when it has ended, or after ``timeout`` seconds."""
+        """Return an execution once it ended, or its state after ``timeout`` seconds. Raises as :meth:`status`."""
         end = self._clock() + (limits.CALL_WAIT_SECONDS if timeout is None else timeout)
         follower = yield from self._resume(text, on_change)
         return (yield from follower.follow_until(end))
 
     def cancel(self, text: str) -> Flow[RemoteExecution]:
-        """Cancel an execution."""
+        """Cancel an execution and return its state. Raises as :meth:`status`."""
         follower = yield from self._resume(text)
         return (yield from follower.cancel())
 
@@ -289,7 +289,7 @@ class Calls:
         return plan
 
     def _allow_endpoint(self, url: Url, index: Url, *, consent: bool) -> bool:
-        """Use the credential of the endpoint's origin, if it has one; return whether that needed consent."""
+        """Attach the stored credential of the endpoint's origin; return whether there is one. Raises TrustError."""
         if url.origin in self._context.credentials or self._access.find_credential(url) is None:
             return False
         # True after a login since the user named the origin.
@@ -309,7 +309,7 @@ class Calls:
             return "skillwire"
 
     def _begin(self, plan: _Plan, *, may_take_up: bool) -> Flow[_Plan]:
-        """Store the call, or resume the same unanswered one of the last minutes with its options."""
+        """Store the call; or resume the same call of the last minutes, if its answer was lost, with its options."""
         record, endpoint = plan.record, plan.descriptor.endpoint
         same = [str(endpoint.method), record.url, record.skill_id, plan.inputs, plan.about.caller_id]
         sameness = json.dumps(same, sort_keys=True).encode()
@@ -414,7 +414,7 @@ class Calls:
         raise NotFoundError("EXECUTION_UNKNOWN", f"no call {ascii(text)[1:-1][:120]} is remembered here", fix=fix)
 
     def _begun(self, text: str) -> list[CallRecord]:
-        """Return the call whose id begins with ``text``, which may lack our prefix; raise ``REFERENCE`` for several."""
+        """Return the calls of the id that begins with ``text``, or ``exec-`` and it. Raises UsageError for several."""
         if len(text.removeprefix(_ID_PREFIX)) < _SHORTEST:
             return []
         beginnings = (text, f"{_ID_PREFIX}{text}")

@@ -2,8 +2,8 @@
 
 Every skill is staged before the first folder is put in place, and the lock is written last, so a failure or an
 interruption leaves the earlier state. An artifact with a known digest is looked up in the blob store first, so a skill
-is downloaded once and works ``offline``. A large artifact goes into the store as it arrives, and an interrupted
-download continues the next time.
+is downloaded once and can be installed ``offline``. A large artifact is written to the store as it arrives; the next
+run continues an interrupted download.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 #: An artifact's verified bytes, the digest of a large one in the blob store, single files, or the error.
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
-#: An inspected plan keeps as many bytes of files that an artifact in the cache has too.
+#: Bytes of files that an inspected plan keeps; beyond that, the installation opens artifacts from the cache again.
 _KEPT_BYTES: Final = 8 * limits.MIB
-_AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
-#: A version does not change: its origin or the lock may have been tampered with, and a new lock would hide that.
+_AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to this many artifacts
+#: The bytes of a version never change, so the origin or the lock may be forged, and a new lock would hide that.
 _SAME_VERSION_FIX: Final = (
     "Find out which side changed: if it is the origin, report it to the publisher; if it is skills.lock, restore it "
     "from version control. Only then install without --frozen to change the lock."
@@ -64,10 +64,10 @@ def inspect_plan(
     *,
     consent: bool = False,
 ) -> Flow[InstallPlan]:
-    """Fetch the skills of a plan, report what is doubtful about them, and return the plan with a review of each.
+    """Fetch the skills of a plan, report warnings about them, and return the plan with a review of each.
 
-    An error is kept for the installation. Without ``consent`` an unknown origin may only lack permission, so its skills
-    are fetched again.
+    A failed skill keeps its error for the installation. Without ``consent``, errors of unknown origins are dropped: the
+    user's permission may be all that is missing, so the installation fetches these skills again.
     """
     lock = yield from work(folder.read_lock)
     rows: dict[str, PlannedSkill] = {}
@@ -101,7 +101,7 @@ def inspect_plan(
 def fetch_contents(
     skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object] = lambda: None
 ) -> Flow[list[Fetched]]:
-    """Return the fetched content or the error of each skill, in order; ``on_done`` is called for each."""
+    """Return the content of each skill, or the error of its fetch, in order; calls ``on_done`` after each skill."""
     known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, context, on_done) for skill in skills])
     missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
     fetched = iter((yield from run_all([_fetch(skill, context) for skill in missing], on_done)) if missing else ())
@@ -124,7 +124,7 @@ def _look_up(skill: SkillRef, context: ResolveContext, on_done: Callable[[], obj
 
 
 def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
-    """Return the error for a skill without an artifact; ``is_logged_in``: its origin was asked with a credential."""
+    """Return the error for a skill without an artifact. ``is_logged_in``: requests to its origin have a credential."""
     lacks = "gives no digest that files could be verified by"
     if ref.rpc is not None:
         message = f"{ref.name} is a skill of an endpoint, which {lacks}"
@@ -165,7 +165,7 @@ def _fetch(skill: SkillRef, context: ResolveContext) -> Flow[Fetched]:
 
 
 def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> Files:
-    """Return the fetched files, and store an artifact for the next time; raise the error of a failed fetch."""
+    """Return the files in fetched content, and store an artifact in the cache. Raises the error of a failed fetch."""
     if isinstance(fetched, SkillwireError):
         raise fetched
     if isinstance(fetched, Digest):
@@ -195,7 +195,7 @@ def _open_artifact(skill: SkillRef, content: bytes) -> Files:
 
 
 class InstallReport(NamedTuple):
-    """The installed skills, the names among them that were updates, the unchanged ones, and the failures."""
+    """The installed skills, the names of those that were updated, the unchanged names, and name → error of failures."""
 
     installed: tuple[LockedSkill, ...] = ()
     updated: tuple[str, ...] = ()
@@ -211,12 +211,13 @@ def apply_install(
     overwrite: bool = False,
     on_done: Callable[[], object] = lambda: None,
 ) -> Flow[InstallReport]:
-    """Apply ``plan``; the caller has the consent for ``plan.unknown_origins``.
+    """Apply ``plan``; the caller must have the user's consent for ``plan.unknown_origins``.
 
-    A few skills at a time are fetched and staged, which bounds memory; then all are put in place together. If a skill
-    requested by name fails, nothing is changed; one that came with its whole index is left out and reported.
+    Skills are fetched and staged in small batches, which bounds memory; then all are put in place together. If a skill
+    requested by name fails, nothing changes, and its error is raised. A failed skill that came with its whole index is
+    left out and reported. ``on_done`` is called after each skill that was fetched.
 
-    Raises ConflictError (``SKILL_CONFLICT``) unless ``overwrite``.
+    Raises ConflictError (``SKILL_CONFLICT``) unless ``overwrite``, TrustError (``LOCK_MISMATCH``).
     """
     if plan.conflicts and not overwrite:
         raise _conflict(plan.conflicts[0])
@@ -252,7 +253,7 @@ def _conflict(planned: PlannedSkill) -> ConflictError:
 
 
 class _StagedSkills:
-    """The skills that are ready to be put in place, and those that failed."""
+    """The skills of a plan that are staged, and the errors of those that failed."""
 
     def __init__(
         self,
@@ -274,7 +275,7 @@ class _StagedSkills:
                     raise _conflict(now)
 
     def add_all(self, batch: Sequence[PlannedSkill], fetched: Sequence[Fetched]) -> None:
-        """Open, check and stage each, one after the other."""
+        """Open, check and stage each skill in order. Raises the error of one that was requested by name."""
         for planned, content in zip(batch, fetched, strict=True):
             try:
                 name = planned.skill.name
@@ -303,21 +304,21 @@ class _StagedSkills:
                 self._failed[planned.skill.name] = error
 
     def commit(self) -> None:
-        """Put the staged skills in place and write the lock; raise the first failure without any."""
+        """Put the staged skills in place and write the lock. Raises the first error if no skill is staged."""
         if self._installed:
             self._change.commit(self._lock.with_skills(self._installed))
         elif self._failed:
             raise next(iter(self._failed.values()))
 
     def report(self, unchanged: tuple[str, ...]) -> InstallReport:
-        """Return the report."""
+        """Return the report of the installation; ``unchanged`` has the names that the plan left as they are."""
         names = {locked.name for locked in self._installed}
         updated = (row.skill.name for row in self._plan.skills if row.state == "update" and row.skill.name in names)
         return InstallReport(tuple(self._installed), tuple(updated), unchanged, self._failed)
 
 
 def _with_digest(planned: PlannedSkill, content: Fetched) -> PlannedSkill:
-    """Return a skill of a Git repository with the digest of its packed files, which is known now."""
+    """Return the row; a skill from Git gets the digest of its packed files, which is known only after the fetch."""
     if planned.skill.git is None or not isinstance(content, bytes):
         return planned
     return planned._replace(skill=planned.skill._replace(digest=Digest.of(content)))

@@ -1,11 +1,11 @@
-"""What a person should know of skills before an agent reads them, and which updates need an answer first.
+"""Reviews of skills before an agent reads them, and the updates that a user must accept first.
 
-:func:`compare_versions` returns what one skill may do; :func:`inspect_files` reports doubts about one that is installed
-without such a review. :func:`hold_back` takes out of a plan the updates that ask for more than the installed version,
-and those that replace a version under its own number, unless they were accepted. A folder or a branch of Git has no
-version whose bytes are fixed.
+:func:`compare_versions` returns the review of a skill; :func:`inspect_files` reports warnings about a skill that is
+installed without a review. :func:`hold_back` removes from a plan the updates that ask for more than the installed
+version, and those with other bytes under the same version number, unless the user accepted them. The files of a folder
+or a Git branch may change under one version number, so the second rule does not apply to them.
 
-Trust: the files are hostile, even where their digest is right. Nothing of them is run.
+Trust: the files are hostile, even if their digest is right. No file is run.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def compare_versions(
     old_files: Files,
     report: Callable[[Finding], object],
 ) -> SkillReview:
-    """Return what a skill may do, and what the version before it may, if there is one.
+    """Return the review of a skill with ``files``, beside ``old``, the version before it with ``old_files``, if any.
 
-    Where it is not the skill of its index is reported; what is doubtful in it is part of the review. Raises when no
-    agent could load the skill.
+    A name or description that differs from the index goes to ``report``; dangers are part of the review. Raises as
+    :func:`parse_skill_md` for a skill that no agent could load.
     """
     _check_loadable(ref, files, report)
     after = review_files(ref.name, _in_order(files))
@@ -55,7 +55,7 @@ def compare_versions(
     review = SkillReview(ref.name, ref.version, ref.digest or tree_digest(hashes), after, files)
     if old is None or not old_files:
         return review
-    published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been changed since
+    published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been edited since
     wanted = old.wanted if isinstance(old, LockedSkill) else old.git.ref if old.git else ""
     is_fixed = means_version(ref.git.ref) and means_version(wanted) if ref.git else not ref.is_local
     is_same = ref.version == old.version is not None and ref.origin == old.origin
@@ -70,13 +70,13 @@ def compare_versions(
 
 
 def tree_digest(hashes: Mapping[str, str]) -> str:
-    """Return the digest of files without an artifact: over the sorted lines ``path NUL hex LF``. Spec: specs §1."""
+    """Return the digest of a skill without an artifact: over the sorted lines ``path NUL hex LF``. Spec: specs §1."""
     lines = sorted(f"{path}\0{digest}\n" for path, digest in hashes.items())
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def inspect_files(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report what is doubtful in a skill that is installed unreviewed. Raises when no agent could load the skill."""
+    """Report hidden text, dangers and code of a skill without a review. Raises as :func:`compare_versions`."""
     manifest = _check_loadable(ref, files, report)
     reported = set[tuple[str, str]]()
 
@@ -100,7 +100,7 @@ def _in_order(files: Files) -> Files:
 
 
 def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> Manifest | None:
-    """Check leniently that an agent can load the skill, and that it is the one of the index; return its manifest."""
+    """Return the manifest, if any; report a name or description that differs from the index."""
     name, contents = ref.name, {file.path: file.content for file in files if file.path in {SKILL_MD, SKILL_TOML}}
     manifest = None
     if SKILL_TOML in contents:
@@ -122,7 +122,7 @@ def _check_loadable(ref: SkillRef, files: Files, report: Callable[[Finding], obj
 
 
 def _report_hidden(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report characters of ``SKILL.md`` that no reader sees."""
+    """Report invisible characters in ``SKILL.md``."""
     content = next(file.content for file in files if file.path == SKILL_MD)
     if hidden := find_hidden(bytes(content).decode()):
         number = sum(run.length for run in hidden)
@@ -145,10 +145,10 @@ def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Fin
 def hold_back(
     plan: InstallPlan, accepted: Collection[str], declined: Collection[str], lock: Lock
 ) -> tuple[InstallPlan, dict[str, SkillwireError]]:
-    """Return the inspected plan without the updates that need an answer, and why each of these is held back.
+    """Return the inspected plan without the updates that the user must accept first, and name → reason of those.
 
-    ``accepted`` has names, and ``NAME@sha256:...`` for exact bytes. What requires a version that is held back, or was
-    ``declined``, is held back too.
+    ``accepted`` has names, and ``NAME@sha256:...`` for exact bytes; ``declined`` has names, which are held back. A
+    skill that requires a held-back version is held back too.
     """
     place = SourceLocation("")
     held: dict[str, SkillwireError] = {
@@ -166,7 +166,7 @@ def hold_back(
 
 
 def _depends(row: PlannedSkill, held: Collection[str], lock: Lock) -> str:
-    """Return how a planned skill and the installed version of a held one do not fit together; nothing if they do."""
+    """Return why a planned skill and the installed version of a held-back one conflict; an empty text if none do."""
     name, version = row.skill.name, row.skill.version
     for other in held:
         installed = lock.skills.get(other)
@@ -206,7 +206,7 @@ def _objection(row: PlannedSkill, accepted: Collection[str], lock: Lock) -> Skil
 
 
 def check_accepted(text: str) -> str:
-    """Return ``NAME`` or ``NAME@sha256:...``, as ``--accept`` takes it; raise ``USAGE`` for another form."""
+    """Return ``text`` if it is ``NAME`` or ``NAME@sha256:...``, as ``--accept`` takes it. Raises UsageError."""
     name, at, digest = text.partition("@")
     try:
         if at:

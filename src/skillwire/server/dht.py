@@ -1,9 +1,10 @@
-"""The DHT node of a server: it announces the skills that are public, follows their changes, and withdraws them.
+"""The DHT node of a server: it announces the public skills, follows their changes, and withdraws them at the end.
 
-Every node can read a record, so private skills are never announced, and restricted ones only where the configuration
-says so. A record has as many capabilities as fit: the server has the rest. It points to the server's public URL, or
-without one to the address of this machine. A node that cannot start, such as at a port in use, is logged once and tried
-again; the HTTP server goes on meanwhile. Tombstones are put while the server still answers. Spec: SDP §6; specs §3.
+Every node can read a record, so private skills are never announced, and restricted ones only if the configuration says
+so. A record lists as many scenes and capabilities as fit; the server's own answers list all. It points to the server's
+public URL, or without one to the address of this machine. When the node cannot start, for example because its port is
+in use, the failure is logged once and the start is repeated, while the HTTP server runs. Tombstones are stored while
+the server still answers. Spec: SDP §6; specs §3.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.revision import Revision
 
-#: Seconds between two looks at the catalog and the local network, and that the names of bootstrap nodes may take.
+#: Seconds between two checks of the catalog and the local network, and that resolving bootstrap nodes may take.
 _LOOK: Final = 5.0
-#: Seconds that the end may take: tombstones take 2.5 s at most.
+#: Seconds that leaving the DHT may take; storing tombstones takes at most 2.5 s.
 _GOODBYE: Final = 4.0
 
 
 def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -> list[DhtOffer]:
-    """Return the offers of the public skills of a server at ``url``, and of the restricted ones if wanted."""
+    """Return offers that point to ``url``: of the public skills, and with ``has_restricted`` of the restricted ones."""
     skills: Iterable[Skill] = revision.catalog.skills.values()
     if has_restricted:
         skills = (one for one in revision.everything.skills.values() if one.access is not Access.PRIVATE)
@@ -51,10 +52,10 @@ def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -
 
 
 class DhtService(NetworkService["DhtAgent"]):
-    """Keeps a node of the DHT for a server.
+    """Runs a node of the DHT for a server.
 
-    ``make_agent`` is called in a thread. ``lan`` is the service on the local network, whose mDNS leads to other nodes,
-    if there is one.
+    ``make_agent`` is called in a thread. ``lan`` is the service on the local network, if there is one; its mDNS leads
+    to other nodes. An empty ``base_url`` stands for the address of this machine.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class DhtService(NetworkService["DhtAgent"]):
         return None if self._agent is None else self._agent.status()
 
     def note(self) -> str:
-        """Return what an operator should know about the node now; empty for nothing."""
+        """Return a warning for the operator about the node's present state; an empty text if there is none."""
         if self.trouble:
             return f"not in the DHT: {self.trouble}"
         if self._agent is None:
@@ -91,18 +92,18 @@ class DhtService(NetworkService["DhtAgent"]):
         return self._agent.silence
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
-        """Set the hosts and ports on which this server listens; before :meth:`start`."""
+        """Set the hosts and ports on which this server listens. Call it before :meth:`start`."""
         hosts = [host for host, _ in addresses]
         is_everywhere = "::" in hosts or "0.0.0.0" in hosts  # noqa: S104  # compared with
         self._address = ("" if is_everywhere else addresses[0][0], addresses[0][1])
 
     def start(self) -> None:
-        """Start, once, on the event loop."""
+        """Start the node on the running event loop. A second call does nothing."""
         if not self._tasks and not self._is_stopped:
             self._start(self._live())
 
     async def unregister(self) -> None:
-        """Put tombstones, and stop, within a bounded time; once."""
+        """Store tombstones for the announced skills and stop, within 4 seconds. A second call does nothing."""
         if self._is_stopped or (agent := await self._stop_tasks()) is None:
             return
         try:
@@ -114,11 +115,11 @@ class DhtService(NetworkService["DhtAgent"]):
     async def _live(self) -> None:
         agent = await self._start_agent(self._make_agent)
         self._log.info("in the DHT", agent=agent.agent_id, port=agent.port)
-        await agent.wait_for_names(_LOOK)  # a bootstrap node on this machine permits an address on it
+        await agent.wait_for_names(_LOOK)  # a loopback address is announced if a bootstrap node has one
         await self._repeat("dht", lambda: self._announce(agent), _LOOK)
 
     async def _announce(self, agent: DhtAgent) -> None:
-        """Have the agent announce the skills of the current revision, when they or their URL changed."""
+        """Announce the skills of the current revision if it or the URL changed; exchange nodes with the LAN service."""
         if self._lan is not None:
             agent.use_found(self._lan.exchange_dht(agent.port))
         revision, url = self._catalog.current, self._url_of(agent)
@@ -129,7 +130,7 @@ class DhtService(NetworkService["DhtAgent"]):
         self._announced = revision, url
 
     def _fitting(self, agent: DhtAgent, revision: Revision, url: str) -> list[DhtOffer]:
-        """Return the offers, as far as they fit into records, and log what does not once; called in a thread."""
+        """Return the offers, each shortened until it fits a record; log changes of the skipped and shortened ones."""
         found: list[DhtOffer] = []
         skipped, cut = dict[str, str](), dict[str, str]()
         for whole in make_offers(revision, url, has_restricted=self._settings.announces_restricted):
@@ -154,7 +155,7 @@ class DhtService(NetworkService["DhtAgent"]):
         return found
 
     def _url_of(self, agent: DhtAgent) -> str:
-        """Return the configured URL of the server, or where it listens; empty where other machines do not reach it."""
+        """Return the configured URL, or that of the server's address; an empty text if others cannot reach it."""
         host, port = self._address
         host = host or next(iter(agent.hosts), "")
         if self._url or not host:

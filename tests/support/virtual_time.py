@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 
 
-class _Selector(selectors.DefaultSelector):
+class VirtualTimeSelector(selectors.DefaultSelector):
     """Waits in earnest only for what happens outside of the loop."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
@@ -51,7 +51,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self._threads = 0
-        super().__init__(_Selector(self))
+        super().__init__(VirtualTimeSelector(self))
 
     def time(self) -> float:
         """Return the virtual time, in seconds."""

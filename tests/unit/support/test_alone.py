@@ -3,6 +3,8 @@
 import asyncio
 import os
 import queue
+import select
+import selectors
 import socket
 import subprocess
 import threading
@@ -18,6 +20,34 @@ _SHORT = 0.001
 def send():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.sendto(b"", ("127.0.0.1", 9))
+
+
+def wait_for_descriptor(wait):
+    ours, other = socket.socketpair()
+    with ours, other:
+        wait(ours)
+
+
+def poll(kind, one, timeout):
+    kind.register(one, select.POLLIN)
+    kind.poll(timeout)
+
+
+def wait_for_selector(one):
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ)
+        selector.select(_SHORT)
+
+
+def join():
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        thread.join(_SHORT)
+    finally:
+        end.set()
+        thread.join()
 
 
 async def sleep():
@@ -40,6 +70,12 @@ async def run_out():
         lambda: threading.Event().wait(_SHORT),
         lambda: queue.Queue().get(timeout=_SHORT),
         lambda: Future().result(_SHORT),
+        lambda: queue.SimpleQueue().get(timeout=_SHORT),
+        lambda: wait_for_descriptor(lambda one: select.select([one], [], [], _SHORT)),
+        lambda: wait_for_descriptor(lambda one: poll(select.poll(), one, 1)),
+        lambda: wait_for_descriptor(lambda one: poll(select.epoll(), one, _SHORT)),
+        lambda: wait_for_descriptor(wait_for_selector),
+        join,
         lambda: asyncio.run(sleep()),
         lambda: asyncio.run(run_out()),
         lambda: asyncio.run(wait_for()),
@@ -75,6 +111,19 @@ async def test_a_wait_for_what_has_come_is_no_sleep():
     come.set()
     assert come.wait(_SHORT)
     assert not threading.Event().wait(0)
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    waiting.put("come")
+    assert waiting.get(timeout=60) == "come"
+    with pytest.raises(queue.Empty):
+        waiting.get(block=False)
+    thread = threading.Thread(target=come.wait)
+    thread.start()
+    thread.join(60)
+    ours, other = socket.socketpair()
+    with ours, other:
+        assert select.select([ours], [], [], 0) == ([], [], [])
+        other.send(b"come")
+        assert select.select([ours], [], [], 60)[0] == [ours]
     async with asyncio.timeout(60) as timeout:
         assert await asyncio.wait_for(asyncio.sleep(0, "come"), 60) == "come"
     assert not timeout.expired()

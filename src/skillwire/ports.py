@@ -1,4 +1,7 @@
-"""What the core needs from outside, as protocols; :mod:`skillwire.adapters` fills them."""
+"""What the core needs from outside, as protocols; :mod:`skillwire.adapters` fills them.
+
+Each has one suite of tests in ``tests/contracts``, which every adapter passes. A port is asynchronous, or says why not.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ from skillwire.wire.exchange import Sink
 
 
 class BlobStore(Protocol):
-    """Immutable bytes, found by their digest."""
+    """Immutable bytes, found by their digest. Synchronous: flows call it as ``Work``, and servers in threads."""
 
     def put(self, content: bytes) -> Digest:
         """Keep ``content`` durably enough to be served; return its digest. Putting twice is harmless."""
@@ -72,7 +75,7 @@ class BlobStore(Protocol):
 
 
 class Download(Sink, Protocol):
-    """One artifact that may have been interrupted earlier; trusted only when its digest is the expected one."""
+    """One artifact, trusted only when its digest is the expected one. Synchronous: each step is the write of one piece."""
 
     def keep(self) -> None:
         """Make it a blob, now that it is whole."""
@@ -82,7 +85,10 @@ class Download(Sink, Protocol):
 
 
 class SkillSearch(Protocol):
-    """A search over one revision of the public skills. It is derived from the catalog, and local to this process."""
+    """A search over one revision of the public skills. It is derived from the catalog, and local to this process.
+
+    Synchronous: it computes, in a thread, or within two milliseconds.
+    """
 
     def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:
         """Return a page of hits. It may take 20 ms. Raises UsageError (``QUERY``, ``CURSOR``).
@@ -104,7 +110,7 @@ class SkillSearch(Protocol):
 
 
 class SkillIndex(Protocol):
-    """A full-text index that serves several revisions at once."""
+    """A full-text index that serves several revisions at once. Synchronous: the thread that makes one calls it."""
 
     def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> SkillSearch:
         """Return a search over ``skills``, sorted by name, given the names that differ from the call before."""
@@ -475,7 +481,7 @@ class ExecutionLedger(Protocol):
         """Try to write if the last attempt failed."""
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` on the running event loop whenever another process has changed the ledger."""
+        """Call ``changed`` on the running event loop when other processes change it. Synchronous: it registers."""
 
     async def close(self) -> None:
         """Finish what was begun."""
@@ -499,7 +505,7 @@ class RunBlobs(Protocol):
         """Delete a blob of ``owner``; return whether there was one. A run that has not read it yet fails."""
 
     def spool(self) -> BinaryIO:
-        """Return an unnamed file for content that may become blobs; it is gone when it is closed."""
+        """Return an unnamed file for what may become blobs. Synchronous: the thread that watches a sandbox calls it."""
 
     async def expire(self, now: float) -> int:
         """Delete some of the blobs that have expired; return how many."""
@@ -509,7 +515,7 @@ class Clock(Protocol):
     """What time it is. Durations are waited for with a ``sleep`` beside it, so tests can let time pass."""
 
     def __call__(self) -> Moment:
-        """Return now."""
+        """Return now. Synchronous: it reads a clock."""
 
 
 class Executor(Protocol):
@@ -520,7 +526,7 @@ class Executor(Protocol):
 
 
 class ResponseCache(Protocol):
-    """Answers kept from earlier requests, one for each URL and credential."""
+    """Answers kept from earlier requests, one for each URL and credential. Synchronous: flows call it as ``Work``."""
 
     def look_up(self, url: str, credential: str | None) -> CachedResponse | None:
         """Return what is kept for ``url`` as seen with ``credential``."""
@@ -533,17 +539,17 @@ class ResponseCache(Protocol):
 
 
 class OriginBook(Protocol):
-    """What is remembered of each publisher's place, across projects."""
+    """What is remembered of each publisher's place, across projects. Synchronous: flows call it as ``Work``."""
 
     def look_up(self, base: str) -> OriginRecord | None:
         """Return what is remembered of ``base``."""
 
     def record(self, base: str, record: OriginRecord) -> None:
-        """Remember ``record`` for ``base``."""
+        """Remember ``record`` for ``base``; an earlier time, consent or promise of digests stays."""
 
 
 class SkillsFolder(Protocol):
-    """The installed skills of one project, or of the user, and their lock."""
+    """The installed skills of one project, or of the user, and their lock. Synchronous: flows call it as ``Work``."""
 
     lock_path: Path
 
@@ -568,7 +574,7 @@ class SkillsFolder(Protocol):
 
 
 class SkillsFolderChange(Protocol):
-    """A change that happens as a whole or not at all."""
+    """A change that happens as a whole or not at all. Synchronous: flows call it as ``Work``."""
 
     def stage(self, name: str, files: Sequence[FileContent], location: InstallLocation) -> None:
         """Write a skill aside, to be put in place by :meth:`commit`."""

@@ -15,6 +15,7 @@ def _free_loop():
     with blockbuster_ctx("skillwire") as refused:
         for function in refused.functions.values():  # asyncpg looks for files with passwords and keys
             function.can_block_in("asyncpg/connect_utils.py", {"_connect"})
+        refused.functions["os.write"].can_block_in("sandbox/process.py", {"cancel"})  # one byte wakes its thread
         yield
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import json
 import threading
 from datetime import UTC, datetime
 from functools import partial
@@ -74,7 +75,9 @@ class FunctionExecutor:
         finally:
             context.is_cancelled = True
         try:
-            return Outcome(msgspec.to_builtins(result, str_keys=True))
+            output = msgspec.to_builtins(result, str_keys=True)
+            json.dumps(output, allow_nan=False, ensure_ascii=False).encode()  # msgspec would write NaN as null
+            return Outcome(output)
         except (TypeError, ValueError, RecursionError) as error:
             self._log.warning("a function returned what is no JSON value", skill=attempt.skill.name, exc_info=error)
             return Outcome(failure=Failure("output", "The function returned what is no JSON value"))

@@ -228,7 +228,7 @@ class FileBlobWriting:
 
 
 class FileBlobs:
-    """A :class:`~skillwire.ports.BlobStore` in ``directory``; a ``durable`` one syncs each blob to the disk.
+    """Fills :class:`~skillwire.ports.BlobStore` with a folder; a ``durable`` one syncs each blob to the disk.
 
     ``on_lost`` is called with the digest of each blob that was to be read and is absent or damaged, and returns its
     bytes where they can be made again.

@@ -416,7 +416,7 @@ _CACHE: Final = "PRAGMA cache_size = -256"  # KiB; the system holds the file, an
 
 
 class SearchIndex:
-    """A full-text index in ``directory``, which is made when it is missing."""
+    """Fills :class:`~skillwire.ports.SkillIndex` in ``directory``, which is made when it is missing."""
 
     def __init__(self, directory: Path) -> None:
         make_folder(directory, mode=0o700)

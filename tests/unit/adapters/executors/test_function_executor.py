@@ -125,20 +125,6 @@ async def test_a_thread_cannot_end_the_server(error):
     assert failure.reason == "exception"
 
 
-async def test_what_is_no_json_is_a_failed_output():
-    def function():
-        """Do it."""
-        return object()
-
-    assert (await call(function)).failure == Failure("output", "The function returned what is no JSON value")
-
-
-async def test_one_that_is_not_registered_is_unavailable():
-    failure = (await FunctionExecutor({}).execute(attempt_of("function"))).failure
-    assert failure is not None
-    assert failure.reason == "unavailable"
-
-
 async def test_a_coroutine_that_says_it_was_cancelled_has_failed():
     async def coroutine():
         """Do it."""

@@ -75,7 +75,7 @@ class BlobStore(Protocol):
 
 
 class Download(Sink, Protocol):
-    """One artifact, trusted only when its digest is the expected one. Synchronous: each step is the write of one piece."""
+    """One artifact, trusted only with the expected digest. Synchronous: each step is the write of one piece."""
 
     def keep(self) -> None:
         """Make it a blob, now that it is whole."""

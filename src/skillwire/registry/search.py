@@ -169,8 +169,16 @@ def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
     for key, value in (skill.metadata or {}).items():
         for tag in _BETWEEN_TAGS.split(value) if key in _TAGGED else ():
             yield _normalize_tag(tag)
-    named = (*(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes)
-    yield from map(_normalize_tag, named)
+    yield from map(_normalize_tag, _named(skill))
+
+
+def _named(skill: Skill | SkillSummary) -> Sequence[str]:
+    return *(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes
+
+
+def tag_text(skill: Skill | SkillSummary) -> str:
+    """Return what a search takes for tags: metadata of SKILL.md but its version, tags, capabilities and scenes."""
+    return " ".join((*(value for key, value in (skill.metadata or {}).items() if key != "version"), *_named(skill)))
 
 
 _WORD: Final = re.compile(r"[^\W_]+")

@@ -16,7 +16,7 @@ from skillwire.model.catalog import SearchPage, SearchQuery, summarize
 from skillwire.model.package import parse_range, parse_requirement
 from skillwire.model.skill import Skill
 from skillwire.protocols.skill_discovery.center import USUAL_TYPE, CenterSearch
-from skillwire.registry.search import make_cursor, mark_search, process_token, read_cursor, read_words
+from skillwire.registry.search import make_cursor, mark_search, process_token, read_cursor, read_words, tag_text
 
 
 def unmet_capabilities(skills: Mapping[str, Skill], requires: Iterable[str]) -> list[str]:
@@ -87,9 +87,7 @@ class CenterIndex:
                 for one in values:
                     self._having[kind, one].add(name)
             if below is not None:
-                tags = facts.sharing.tags if facts.sharing else ()
-                words = (name, facts.description, *tags, *facts.capabilities, *facts.scenes)
-                self._texts[name] = " ".join(words).lower()
+                self._texts[name] = f"{name} {facts.description} {tag_text(facts)}".lower()
 
     def name_of(self, skill_id: str) -> str:
         """Return the name of the skill with this ID; an ID that is not known is returned as it is."""

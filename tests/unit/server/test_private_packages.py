@@ -212,3 +212,16 @@ class TestSuccessors:
             assert await self.named(site, name=b"eve/heir") == set(self.PATHS)
             await site.call("PATCH", "/packages/moved/heir", {"access": "private"}, by="eve")
         assert await self.named(site) | await self.named(site, name=b"eve/heir") == set()
+
+
+async def test_keywords_find_members_their_private_packages_by_the_same_words_as_public_ones(tmp_path):
+    site = RegistrySite(tmp_path)
+    await site.account("ann")
+    for name, access in (("open-notes", "public"), ("own-notes", "private")):
+        manifest = f'access = "{access}"\ntags = ["dotted"]\ncapabilities = ["note-taking"]\nscenes = ["desk"]\n'
+        version = '"1.0.0"\n  tags: "spectral, wide"\n  author: "Zoe"'
+        await site.publish("ann", skill_archive(name, version, skill_toml=manifest))
+    site.look()
+    for word in ("notes", "useful", "spectral", "zoe", "dotted", "taking", "desk"):
+        found = (await site.ask("POST", "/api/skills/search", {"keywords": [word]}, by="ann")).json()
+        assert {one["name"] for one in found["skills"]} == {"Open Notes", "Own Notes"}, word

@@ -49,6 +49,7 @@ from skillwire.registry.search import (
     profile_of,
     read_cursor,
     read_words,
+    tag_text,
     telling_words,
 )
 
@@ -484,12 +485,8 @@ class SearchIndex:
             slot = self._slots[name] = self._free.pop()
             self._names[slot], self._has_row[slot + 1] = name, 1
             self._profiles[slot] = known.setdefault(profile, profile)
-            words = [value for key, value in (skill.metadata or {}).items() if key != "version"]
-            tags = " ".join(
-                (*words, *(skill.sharing.tags if skill.sharing else ()), *skill.capabilities, *skill.scenes)
-            )
             files = " ".join(file.path for file in skill.files if file.path != SKILL_MD)
-            yield slot + 1, skill.name, tags, skill.description, files[: limits.SEARCH_FILES_LENGTH]
+            yield slot + 1, skill.name, tag_text(skill), skill.description, files[: limits.SEARCH_FILES_LENGTH]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from blockbuster import blockbuster_ctx
 from tests.support.registry_site import API, RegistrySite, skill_archive
 
 from skillwire import limits
@@ -16,7 +17,8 @@ async def site(tmp_path, monkeypatch):
     site = RegistrySite(tmp_path)
     for name in ("ann", "bob"):
         await site.account(name)
-    return site
+    with blockbuster_ctx("skillwire"):  # archives are large
+        yield site
 
 
 def code_of(answer):

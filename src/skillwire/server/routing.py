@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from skillwire.web.assets import Branding
 
 
-_DEPENDS: Final = {"Vary": VARY}
-_PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)
-_UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
+_DEPENDS: Final = VARY.encode("ascii")
+_PRIVATE: Final = CachePolicy.PRIVATE.value.encode("ascii")
 
 
 #: The number of a change of the registry: an answer to a change has it, and a request that sends it back is answered
@@ -87,8 +86,10 @@ class ResponseRecorder:
             fields: Fields = message["headers"]
             if self.caller.principal is not None:
                 is_stored = (b"cache-control", b"no-store") not in fields
+                depends = b", ".join((_DEPENDS, *(value for name, value in fields if name == b"vary"))).split(b", ")
                 kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
-                fields = [*kept, *(_PRIVATE if is_stored else _UNSTORED)]
+                cache = _PRIVATE if is_stored else b"no-store"
+                fields = [*kept, (b"cache-control", cache), (b"vary", b", ".join(dict.fromkeys(depends)))]
             named = {name for name, _ in fields}  # a refusal for another limit has fields of its own
             fields = [*fields, *(one for one in encode_fields(self.caller.fields) if one[0] not in named)]
             message["headers"] = self._filter_fields(fields) if self._filter_fields else fields

@@ -177,6 +177,7 @@ class TestWithAGrant:
             answer = await client.get(path, fields)
             assert answer.fields["cache-control"] in {"private, no-cache", "no-store"}, path
             assert "Authorization" in answer.fields["vary"], path
+        assert "Accept" in (await client.get("/skills", fields)).fields["vary"].split(", ")  # a page for browsers
 
     async def test_audience_that_could_not_be_made_is_tried_again(self, client, key, monkeypatch):
         fields = key(SECRET_NAME)

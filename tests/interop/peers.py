@@ -19,6 +19,7 @@ _PEERS: Final = FOLDER / ".peers"
 _FROM_PYPI: Final = {
     "apm": ["apm"],
     "anthropic": ["python", str(FOLDER / "anthropic_skills.py")],
+    "openai": ["python", str(FOLDER / "openai_skills.py")],
     "caddy": ["caddy"],
     "check-jsonschema": ["check-jsonschema"],
     "hadolint": ["hadolint"],

@@ -13,7 +13,7 @@ from tests.interop.hosting import Serve, behind_tls, get
 from tests.interop.peers import find_peer, run, skillwire
 from tests.interop.trees import tree, trees
 from tests.support.eventually import eventually
-from tests.support.registry_site import tar_gz
+from tests.support.registry_site import tar_gz, zipped
 
 INDEX = "/.well-known/agent-skills/index.json"
 
@@ -129,6 +129,60 @@ def test_the_sdk_of_anthropic_creates_lists_fetches_and_versions_skills(registry
     assert "broken/SKILL.md:1: DESCRIPTION_FORM" in found["broken"]["message"]
     assert (found["version_deleted"], found["left"]) == ("skill_version_deleted", ["0.1.0"])
     assert (found["deleted"], found["gone"]["kind"]) == ("skill_deleted", "NotFoundError")
+
+
+def test_the_sdk_of_openai_creates_lists_fetches_and_versions_skills(registry, tmp_path):
+    head = '---\nname: {}\ndescription: "Reviews meetings."\n---\n\nDo it.\n'
+    files = {
+        "review/SKILL.md": head.format("review"),
+        "review/a.txt": "a\n",
+        "broken/SKILL.md": "---\nname: broken\n---\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    changed = {"SKILL.md": head.format("review"), "a.txt": "changed\n"}
+    (tmp_path / "review.zip").write_bytes(zipped(changed, "review"))
+    (tmp_path / "other.zip").write_bytes(zipped({"SKILL.md": head.format("other")}))
+    command = [*find_peer("openai"), registry.url, registry.token, str(tmp_path)]
+    found = json.loads(run(command, cwd=tmp_path, home=tmp_path))
+    made = found["created"]
+    assert (made["id"], made["name"], made["description"]) == ("ann--review", "review", "Reviews meetings.")
+    assert (made["default_version"], made["latest_version"], made["object"]) == ("0.1.0", "0.1.0", "skill")
+    assert type(made["created_at"]) is int
+    assert (found["zipped"]["version"], found["zipped"]["object"], found["again"]) == (
+        "0.1.1",
+        "skill.version",
+        "0.1.2",
+    )
+    assert (found["zipped"]["id"], found["zipped"]["skill_id"]) == ("0.1.1", "ann--review")
+    assert found["described"] == found["zipped"]
+    assert found["other"] == "ann--other"
+    assert found["retrieved"] == {**made, "default_version": "0.1.2", "latest_version": "0.1.2"} | {
+        name: found["retrieved"][name] for name in ("latest_version_id", "updated_at")
+    }
+    assert {"ann--review", "ann--other"} <= set(found["listed"])  # page after page, among those of other tests
+    assert found["listed"] == sorted(set(found["listed"]))
+    assert (found["versions"], found["ascending"]) == (["0.1.2", "0.1.1", "0.1.0"], ["0.1.0", "0.1.1", "0.1.2"])
+    page = found["first_page"]
+    assert (page["object"], page["first_id"], page["last_id"], page["has_more"]) == ("list", "0.1.2", "0.1.1", True)
+    assert found["content"] == {path: text for path, text in files.items() if path.startswith("review/")}
+    assert found["zipped_content"] == {f"review/{path}": text for path, text in changed.items()}
+    assert found["default_content"] == {"review/SKILL.md": head.format("review")}
+    assert (found["default_set"], found["default_left"]) == ("0.1.2", "0.1.1")
+    for refused in (found["default_refused"], found["no_default"]):
+        assert (refused["kind"], refused["code"]) == ("BadRequestError", "QUERY")
+        assert "the default version is always the latest" in refused["message"]
+    assert (found["ordered"]["kind"], found["ordered"]["type"]) == ("BadRequestError", "invalid_request_error")
+    deleted = found["version_deleted"]
+    assert (deleted["version"], deleted["object"], deleted["deleted"]) == ("0.1.2", "skill.version.deleted", True)
+    assert (found["broken"]["kind"], found["broken"]["code"]) == ("UnprocessableEntityError", "SKILL_INVALID")
+    assert "broken/SKILL.md:1: DESCRIPTION_FORM" in found["broken"]["message"]
+    assert (found["absent"]["kind"], found["absent"]["code"]) == ("NotFoundError", "VERSION_NOT_FOUND")
+    assert "ann/review has no version '9.9.9'" in found["absent"]["message"]
+    assert found["unknown"]["kind"] == "AuthenticationError"
+    assert (found["deleted"]["object"], found["deleted"]["deleted"]) == ("skill.deleted", True)
+    assert (found["gone"]["kind"], found["gone"]["code"]) == ("NotFoundError", "PACKAGE_NOT_FOUND")
 
 
 def test_apm_publishes_lists_and_installs(registry, tmp_path):

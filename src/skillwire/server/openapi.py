@@ -365,6 +365,12 @@ _PARAMETERS: Final[Node] = {
     "slug": _parameter("path", "The name of a package.", NAME, example="csv-profile"),
     "hosted": _parameter("path", "A namespace and a name, with two hyphens between.", example="acme--csv-profile"),
     "page": _parameter("query", "`next_page` of the page before."),
+    "after-id": _parameter("query", "The ID of the last row of the page before.", name="after"),
+    "direction": _parameter("query", "`desc`, or `asc`.", {"enum": ["asc", "desc"]}, name="order"),
+    "publisher": _parameter("query", "The namespace; that of the account by default.", name="namespace"),
+    "times-as-text": _parameter(
+        "header", "With any value, times are text (RFC 3339); without it, seconds since 1970.", name="Anthropic-Version"
+    ),
     "source": _parameter("query", "`custom`, the only source."),
     "ticket": _parameter("path", "The ticket of a file.", example="J3k"),
     "hub-slug": _parameter("query", "The name of a package.", name="slug"),

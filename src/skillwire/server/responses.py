@@ -129,13 +129,11 @@ class GzipBody(NamedTuple):
 
 
 class CachedResponse:
-    """A response with all codings of ``content``, or without any; ``size`` counts the bytes of all of them."""
+    """A response with all codings of ``content`` if it varies by them; ``size`` counts the bytes of all of them."""
 
     __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
 
-    def __init__(
-        self, content: bytes | GzipBody, media_type: str, cache: CachePolicy, *, is_coded: bool = True
-    ) -> None:
+    def __init__(self, content: bytes | GzipBody, media_type: str, cache: CachePolicy, *, vary: str = VARY) -> None:
         self._by_coding: dict[Coding, EncodedBody] = {}
         self._by_tag: dict[bytes, EncodedBody] = {}
         tags = []
@@ -146,11 +144,11 @@ class CachedResponse:
             bodies = {"identity": None, "gzip": content.body}
         else:
             size, digest = len(content), Digest.of(content).hex
-            bodies = _compress(content) if is_coded and size >= _WORTH_CODING else {"identity": content}
+            bodies = _compress(content) if vary == VARY and size >= _WORTH_CODING else {"identity": content}
         for coding, body in bodies.items():
             length = size if body is None else len(body)
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
-            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY if is_coded else IDENTITY_FIELDS}
+            kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": vary}
             sent = {"Content-Type": media_type, "Content-Length": str(length)}
             if coding != "identity":
                 sent["Content-Encoding"] = coding

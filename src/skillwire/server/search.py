@@ -20,7 +20,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.catalog import SearchQuery, read_summary
-from skillwire.protocols.agent_skills.messages import JSON, WELL_KNOWN
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_discovery.center import SKILLS, center_details, center_id
 from skillwire.registry.search import FACETS, facet_value, skill_kind
@@ -82,7 +82,7 @@ _OVERHEAD: Final = 4 * limits.KIB
 
 def _uncompressed(body: bytes) -> CachedResponse:
     """Return an answer to keep: compressing would cost more than finding it."""
-    return CachedResponse(body, JSON, CachePolicy.BRIEF, is_coded=False)
+    return CachedResponse(body, JSON, CachePolicy.BRIEF, vary=IDENTITY_FIELDS)
 
 
 class SearchAnswers:

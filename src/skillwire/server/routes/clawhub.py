@@ -341,9 +341,8 @@ class ClawHubRoutes(ClientRoutes):
         """Answer the skills."""
         query, principal = read_query(context), principal_of(context)
         prefix = query.get("prefix", "").lower()
-        found, following = await self._registry.find(
-            principal, prefix, read_after(context, "cursor"), read_limit(context, _HITS)
-        )
+        after, limit = read_after(query.get("cursor", "")), read_limit(context, _HITS)
+        found, following = await self._registry.find(principal, prefix, after, limit)
         items = [skill_item(*row) for row in await self._listed(found)]
         return tagged_answer(SkillItems(items, str(following) if following else None))
 

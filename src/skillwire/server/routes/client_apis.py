@@ -79,11 +79,11 @@ class ClientApi(Protocol):
         """Return a GET of a document that clients may keep."""
         return self.method(handler, kept(kind), *parameters, CONDITION)
 
-    def changes(self, handler: Handler, kind: Any, body: Any = None, *, status: int = 200) -> Method:
+    def changes(self, handler: Handler, kind: Any, body: Any = None, *parameters: str, status: int = 200) -> Method:
         """Return a method that changes something, and answers with a document."""
         answers = {str(status): Answer("The document.", {"application/json": kind}, ("Cache-Control",))}
         refusals = ("409", "413", "415", "422")
-        return self.method(handler, answers, body=body or {}, refusals=refusals)
+        return self.method(handler, answers, *parameters, body=body or {}, refusals=refusals)
 
     def method(
         self,
@@ -127,9 +127,8 @@ def read_limit(context: RequestContext, usual: int) -> int:
     return min(int(text[:9]), int(limits.REGISTRY_PAGE))
 
 
-def read_after(context: RequestContext, parameter: str) -> PackageName:
+def read_after(text: str) -> PackageName:
     """Return the package behind which a page of a list begins. Raises UsageError (``CURSOR``)."""
-    text = read_query(context).get(parameter, "")
     after = read_package_name(text) if text else PackageName("", "")
     if after is None:
         raise UsageError("CURSOR", "this is no page of this list")

@@ -18,7 +18,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.access import ANONYMOUS
-from skillwire.protocols.agent_skills.messages import JSON
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import read_pairs
@@ -205,7 +205,7 @@ def answer(document: Any, status: int = 200, **fields: str) -> ASGIApp:
     return json_response(msgspec.json.encode(document), status, **fields)
 
 
-def tagged_answer(document: Any) -> ASGIApp:
+def tagged_answer(document: Any, vary: str = IDENTITY_FIELDS) -> ASGIApp:
     """Return an answer with a strong tag; caches may keep that of an anonymous client for a while."""
     body = document if isinstance(document, bytes) else msgspec.json.encode(document)
-    return CachedResponse(body, JSON, CachePolicy.BRIEF, is_coded=False)
+    return CachedResponse(body, JSON, CachePolicy.BRIEF, vary=vary)

@@ -11,6 +11,7 @@ UNNAMED = {
     "/api/v1/download?slug=notes": "text/plain; charset=utf-8",
     "/api/v1/download?slug=notes&ownerHandle=ann&tag=latest": "text/plain; charset=utf-8",
     "/api/v1/skills/notes/file?path=SKILL.md": "text/plain; charset=utf-8",
+    "/v1/skills/ann--notes/content": "application/json",
     "/v1/skills/ann--notes/versions/latest": "application/json",
     "/v1/skills/ann--notes/versions/latest/content": "application/json",
 }
@@ -66,7 +67,8 @@ async def test_a_version_that_cannot_be_deleted_as_the_latest_changes_nothing(si
     await site.publish("ann", skill_archive())
     latest = "/v1/skills/ann--notes/versions/latest"
     deleted = await site.ask("DELETE", latest, by="ann")
-    assert deleted.json() == {"id": "1.0.0", "type": "skill_version_deleted"}
+    kind = {"type": "skill_version_deleted", "object": "skill.version.deleted"}
+    assert deleted.json() == {"id": "1.0.0", "version": "1.0.0", **kind, "deleted": True}
     again = await site.ask("DELETE", latest, by="ann")
     assert (again.status, again.json()["error"]["code"]) == (404, "YANKED")
     changes = [one.change for one in await site.store.audit(0, 99)]

@@ -1,5 +1,7 @@
 """The API of hosted skills over the registry: each route in the shape that SDKs read, and who may use it."""
 
+from datetime import datetime
+
 import pytest
 from tests.support.client_apis import HOSTED, form, host, unzipped
 from tests.support.openapi import check_answer, check_openapi
@@ -11,6 +13,8 @@ from skillwire.server import openapi
 #: Files of a skill that states no version.
 PLAIN = {"SKILL.md": '---\nname: notes\ndescription: "Does something useful."\n---\n\nDo it.\n', "a.py": "1"}
 NOTES = f"{HOSTED}/ann--notes"
+#: What the SDK sends that reads times as text.
+AS_TEXT = {"Anthropic-Version": "2023-06-01"}
 
 
 def error_of(answer):
@@ -24,14 +28,17 @@ class TestReading:
         made = await host(site, skill_files(), by="ann")
         assert made.status == 200, made.body
         skill = made.json()
-        created = skill.pop("created_at")
-        assert created.endswith("Z")
-        assert skill.pop("updated_at").startswith(created[:10])
+        del skill["created_at"], skill["updated_at"]
         assert skill == {
             "id": "ann--notes",
             "type": "skill",
+            "object": "skill",
+            "name": "notes",
             "display_name": "notes",
+            "description": "Does something useful.",
+            "latest_version": "1.0.0",
             "latest_version_id": "1.0.0",
+            "default_version": "1.0.0",
             "source": {"type": "custom"},
         }
         assert (await site.get(NOTES)).json()["id"] == "ann--notes"
@@ -39,12 +46,39 @@ class TestReading:
         del version["created_at"]
         assert version == {
             "id": "1.0.0",
+            "version": "1.0.0",
             "type": "skill_version",
+            "object": "skill.version",
             "skill_id": "ann--notes",
             "name": "notes",
             "description": "Does something useful.",
         }
         assert (await site.get(f"{NOTES}/versions/latest")).json()["id"] == "1.0.0"
+
+    @pytest.mark.parametrize("path", [HOSTED, NOTES, f"{NOTES}/versions", f"{NOTES}/versions/latest"])
+    async def test_times_are_text_for_the_sdk_that_reads_text_and_seconds_for_others(self, site, path):
+        await host(site, PLAIN, by="ann")
+
+        def times(answer):
+            [row] = answer.json()["data"] if "data" in answer.json() else [answer.json()]
+            return [row[name] for name in ("created_at", "updated_at") if name in row]
+
+        seconds, text = await site.get(path), await site.ask("GET", path, by=None, fields=AS_TEXT)
+        assert all(type(one) is int for one in times(seconds))
+        assert [int(datetime.fromisoformat(one).timestamp()) for one in times(text)] == times(seconds)
+        assert all(one.endswith("Z") for one in times(text))
+        held = await site.ask("GET", path, by=None, fields={**AS_TEXT, "If-None-Match": text.fields["etag"]})
+        own = await site.ask("GET", path, by="ann", fields=AS_TEXT)
+        assert (held.status, own.json()) == (304, text.json())
+        for answer in (seconds, text, held, own):
+            assert {"Anthropic-Version", "Authorization"} <= set(answer.fields["vary"].split(", "))
+
+    async def test_content_of_a_skill_is_that_of_its_latest_version(self, site):
+        await host(site, PLAIN, by="ann")
+        latest, content = await site.get(f"{NOTES}/versions/latest/content"), await site.get(f"{NOTES}/content")
+        assert (content.status, content.body) == (200, latest.body)
+        assert all(content.fields[name] == latest.fields[name] for name in ("etag", "cache-control"))
+        assert error_of(await site.get(f"{NOTES}x/content")) == (404, "not_found_error", "PACKAGE_NOT_FOUND")
 
     async def test_content_is_in_a_folder_named_as_the_skill(self, site):
         await host(site, PLAIN, by="ann")
@@ -69,8 +103,28 @@ class TestReading:
         last = (await site.get(f"{HOSTED}/ann--a/versions?page={first['next_page']}")).json()
         assert ([one["id"] for one in last["data"]], last["has_more"]) == (["1.0.0"], False)
         assert (await site.get(f"{HOSTED}?source=anthropic")).json()["data"] == []
-        for bad in (f"{HOSTED}?page=x", f"{HOSTED}?limit=0", f"{HOSTED}/ann--a/versions?page=9"):
-            assert (await site.get(bad)).status == 400
+        for bad in ("?page=x", "?after=x", "?limit=0", "?order=asc"):
+            assert (await site.get(f"{HOSTED}{bad}")).status == 400
+        for bad in ("?page=9", "?after=9", "?order=x"):
+            assert (await site.get(f"{HOSTED}/ann--a/versions{bad}")).status == 400
+
+    async def test_lists_go_on_behind_their_last_row(self, site):
+        for name in ("a", "b", "c", "d"):
+            await host(site, skill_files(name), by="ann", folder=name)
+        await site.ask("DELETE", f"{HOSTED}/ann--b/versions/1.0.0", by="ann")  # then it has none to show
+        first = (await site.get(f"{HOSTED}?limit=1")).json()
+        edges = {"object": "list", "first_id": "ann--a", "last_id": "ann--a", "next_page": "ann--a", "has_more": True}
+        assert {name: first[name] for name in edges} == edges
+        second = (await site.get(f"{HOSTED}?limit=1&after=ann--a")).json()
+        assert ([one["id"] for one in second["data"]], second["has_more"]) == (["ann--c"], True)
+        last = (await site.get(f"{HOSTED}?limit=1&after=ann--c")).json()
+        assert ([one["id"] for one in last["data"]], last["next_page"], last["has_more"]) == (["ann--d"], None, False)
+        after = (await site.get(f"{HOSTED}?after=ann--d")).json()
+        assert after == {**edges, "data": [], "first_id": None, "last_id": None, "next_page": None, "has_more": False}
+        for version in ("1.1.0", "1.2.0"):
+            await host(site, skill_files("a", version), by="ann", folder="a")
+        found = (await site.get(f"{HOSTED}/ann--a/versions?order=asc&after=1.0.0&limit=1")).json()
+        assert ([one["version"] for one in found["data"]], found["has_more"]) == (["1.1.0"], True)
 
 
 class TestPublishing:
@@ -105,6 +159,37 @@ class TestPublishing:
         await host(site, skill_files(), by="ann")
         other = await host(site, skill_files(text="Other.\n"), by="ann", skill="ann--notes")
         assert error_of(other) == (409, "conflict_error", "VERSION_EXISTS")
+
+    async def test_the_default_version_is_the_latest(self, site):
+        for version in ("1.0.0", "1.1.0"):
+            await host(site, skill_files(version=version), by="ann")
+
+        def ask(default, by="ann"):
+            return site.ask("POST", NOTES, {"default_version": default}, by=by)
+
+        kept = await ask("1.1.0")
+        assert (kept.status, kept.json()["default_version"]) == (200, "1.1.0")
+        refused = await ask("1.0.0")
+        assert error_of(refused) == (400, "invalid_request_error", "QUERY")
+        message = refused.json()["error"]["message"]
+        assert message.startswith("the default version is always the latest: 1.1.0. Leave the default out, or delete")
+        assert error_of(await ask("2.0.0"))[2] == "VERSION_NOT_FOUND"
+        assert [error_of(await ask("1.1.0", by))[0] for by in ("bob", None)] == [403, 401]
+        await site.ask("DELETE", f"{NOTES}/versions/1.1.0", by="ann")
+        assert (await ask("1.0.0")).json()["default_version"] == "1.0.0"
+
+    @pytest.mark.parametrize(
+        ("version", "default", "status"),
+        [("1.2.0", "true", 200), ("1.2.0", "false", 400), ("1.0.0", "true", 400), ("1.0.0", "false", 200)],
+    )
+    async def test_a_version_that_would_not_be_the_default_as_asked_is_not_published(
+        self, site, version, default, status
+    ):
+        await host(site, skill_files(version="1.1.0"), by="ann")
+        fields, body = form(skill_files(version=version), default=default)
+        answer = await site.ask("POST", f"{NOTES}/versions", by="ann", body=body, fields=fields)
+        assert answer.status == status
+        assert (await site.get(f"{NOTES}/versions/{version}")).status == (200 if status == 200 else 404)
 
     async def test_a_namespace_can_be_named(self, site):
         await site.call("POST", "/namespaces", {"name": "acme"}, by="ann")
@@ -170,7 +255,13 @@ class TestStates:
             await host(site, skill_files(version=version), by="ann")
         path = f"{NOTES}/versions/1.1.0"
         assert error_of(await site.ask("DELETE", path, by="bob"))[0] == 403
-        assert (await site.ask("DELETE", path, by="ann")).json() == {"id": "1.1.0", "type": "skill_version_deleted"}
+        assert (await site.ask("DELETE", path, by="ann")).json() == {
+            "id": "1.1.0",
+            "version": "1.1.0",
+            "type": "skill_version_deleted",
+            "object": "skill.version.deleted",
+            "deleted": True,
+        }
         assert (await site.get(NOTES)).json()["latest_version_id"] == "1.0.0"
         assert [one["id"] for one in (await site.get(f"{NOTES}/versions")).json()["data"]] == ["1.0.0"]
         assert (await site.get(f"{path}/content")).status == 200
@@ -178,7 +269,8 @@ class TestStates:
     async def test_a_deleted_skill_is_gone(self, site):
         await host(site, PLAIN, by="ann")
         assert error_of(await site.ask("DELETE", NOTES, by="bob"))[0] == 403
-        assert (await site.ask("DELETE", NOTES, by="ann")).json() == {"id": "ann--notes", "type": "skill_deleted"}
+        kind = {"type": "skill_deleted", "object": "skill.deleted"}
+        assert (await site.ask("DELETE", NOTES, by="ann")).json() == {"id": "ann--notes", **kind, "deleted": True}
         assert error_of(await site.get(NOTES)) == (404, "not_found_error", "PACKAGE_NOT_FOUND")
         assert error_of(await host(site, PLAIN, by="ann"))[2] == "PACKAGE_CLOSED"
 
@@ -195,7 +287,8 @@ class TestStates:
         await host(site, PLAIN, by="ann")
         await site.call("PATCH", "/packages/ann/notes", {"access": "private"}, by="ann")
         assert (await site.ask("GET", HOSTED, by="bob")).json()["data"] == []
-        for path in ("", "/versions", "/versions/0.1.0", "/versions/latest", "/versions/0.1.0/content"):
+        paths = ("", "/content", "/versions", "/versions/0.1.0", "/versions/latest", "/versions/0.1.0/content")
+        for path in paths:
             hidden = await site.ask("GET", f"{NOTES}{path}", by="bob")
             absent = await site.ask("GET", f"{HOSTED}/ann--absent{path}", by="bob")
             assert (hidden.status, hidden.body.replace(b"notes", b"absent")) == (404, absent.body)
@@ -203,6 +296,7 @@ class TestStates:
         for path in ("", "/versions/0.1.0"):
             assert (await site.ask("DELETE", f"{NOTES}{path}", by="bob")).status == 404
         assert (await host(site, PLAIN, by="bob", skill="ann--notes")).status == 404
+        assert (await site.ask("POST", NOTES, {"default_version": "0.1.0"}, by="bob")).status == 404
         assert (await site.get(f"{HOSTED}/notes")).status == 404
 
 
@@ -211,10 +305,19 @@ async def test_answers_fit_the_description_of_the_api(site):
     check_openapi(document)
     await host(site, PLAIN, by="ann")
     found = {path: item for path, item in document["paths"].items() if path.startswith(HOSTED)}
-    assert len(found) == 5
+    assert len(found) == 6
     for path, item in found.items():
         if not path.endswith("/content"):
             for status, asked in (("200", path.format(hosted="ann--notes", version="0.1.0")), ("404", f"{NOTES}x")):
-                answer = await site.get(asked)
-                schema = item["get"]["responses"][status]["content"]["application/json"]["schema"]
-                check_answer(answer.json(), schema, document)
+                for fields in ({}, AS_TEXT):
+                    answer = await site.ask("GET", asked, by=None, fields=fields)
+                    schema = item["get"]["responses"][status]["content"]["application/json"]["schema"]
+                    check_answer(answer.json(), schema, document)
+    for path, method, body in (
+        (NOTES, "POST", {"default_version": "0.1.0"}),
+        (f"{NOTES}/versions/0.1.0", "DELETE", None),
+        (NOTES, "DELETE", None),
+    ):
+        answer = await site.ask(method, path, body, by="ann")
+        described = found[path.replace("ann--notes", "{hosted}").replace("0.1.0", "{version}")][method.lower()]
+        check_answer(answer.json(), described["responses"]["200"]["content"]["application/json"]["schema"], document)

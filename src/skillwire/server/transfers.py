@@ -184,8 +184,8 @@ class UploadedFiles:
             raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
         if file.size:
             upload = await self._uploads.begin(ticket, file.size, file.digest)
-            if not upload.offset:
-                await self._uploads.append(ticket, upload.number, 0, _piece(body))
+            if upload.offset < upload.size:  # the disk may have been full the first time
+                await self._uploads.append(ticket, upload.number, upload.offset, _rest(body, upload.offset))
 
     async def find(self, account: str, tickets: Iterable[str]) -> list[AnnouncedFile]:
         """Return the files with these tickets. Raises ValidationError (``UPLOAD_MISSING``)."""
@@ -219,8 +219,8 @@ class UploadedFiles:
                 await self._uploads.remove(file.ticket, upload_number(file.size, file.digest))
 
 
-async def _piece(body: SpooledBody) -> AsyncIterator[bytes]:
-    yield await body.read()
+async def _rest(body: SpooledBody, offset: int) -> AsyncIterator[bytes]:
+    yield (await body.read())[offset:]
 
 
 _COUNT_PURPOSE: Final = "counted downloads 1"

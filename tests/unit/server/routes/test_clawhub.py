@@ -260,6 +260,19 @@ class TestPublishing:
             assert (await site.ask("POST", f"{HUB}/skills", document, by="ann")).status == status
             assert not list(held.iterdir())
 
+    async def test_a_file_that_came_in_part_is_completed_when_it_is_sent_again(self, site):
+        content = skill_files()["SKILL.md"].encode()
+        document = {"path": "SKILL.md", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        asked = (await site.ask("POST", f"{HUB}/skills/-/upload-url", document, by="ann")).json()
+        ticket, where = asked["uploadTicket"], asked["uploadUrl"].removeprefix("http://127.0.0.1:8000")
+        await site.ask("POST", where, by="ann", body=content)
+        (held,) = (state_directory() / "uploads" / ticket).iterdir()
+        held.write_bytes(content[:20])  # as a full disk leaves it
+        assert (await site.ask("POST", where, by="ann", body=content)).status == 200
+        assert held.read_bytes() == content
+        document = {"slug": "notes", "version": "1.0.0", "files": [{"storageId": ticket}]}
+        assert (await site.ask("POST", f"{HUB}/skills", document, by="ann")).status == 200
+
     @pytest.mark.parametrize(("size", "status"), [(-1, 400), (limits.ARCHIVE_FILE_BYTES + 1, 413)])
     async def test_an_announced_size_is_one_that_a_file_can_have(self, site, size, status):
         announced = {"path": "a", "size": int(size), "sha256": "0" * 64}

@@ -352,8 +352,11 @@ class UploadStore(Protocol):
 class AnnouncedFileStore(Protocol):
     """The files that were announced to a registry one by one and are not published yet. Raises StorageError."""
 
-    async def announce(self, file: AnnouncedFile) -> bool:
-        """Store a file; False where its account, or all of them, would have announced too much."""
+    async def announce(self, file: AnnouncedFile) -> float | None:
+        """Store a file; where its account would have announced too much, return when the first of its files ends.
+
+        Other accounts do not count: only the bytes that they send take room.
+        """
 
     async def find(self, account: str, tickets: Collection[str], now: float) -> Sequence[AnnouncedFile]:
         """Return the files of ``account`` with these tickets, in any order, which have not ended."""

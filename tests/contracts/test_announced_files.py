@@ -27,9 +27,8 @@ def file(ticket, account="ann", size=10, ends=900.0):
 
 def test_a_file_is_found_by_its_ticket_and_its_account_until_it_is_removed(announced):
     first, second = file("one"), file("two")
-    assert announced.announce(first)
-    assert announced.announce(second)
-    assert announced.announce(file("of bob", "bob"))
+    for one in (first, second, file("of bob", "bob")):
+        assert announced.announce(one) is None
     assert sorted(announced.find("ann", ["two", "one", "of bob", "none"], 1.0)) == [first, second]
     announced.remove(["one", "none"])
     assert announced.find("ann", ["one", "two"], 1.0) == [second]
@@ -39,23 +38,28 @@ def test_a_file_is_found_by_its_ticket_and_its_account_until_it_is_removed(annou
 
 def test_a_file_that_has_ended_is_not_found_and_is_removed_once(announced):
     early = file("early", ends=100.0)
-    assert announced.announce(early)
-    assert announced.announce(file("late", ends=200.0))
+    for one in (early, file("late", ends=200.0)):
+        assert announced.announce(one) is None
     assert [one.ticket for one in announced.find("ann", ["early", "late"], 150.0)] == ["late"]
     assert announced.remove_ended(150.0) == [early]
     assert announced.remove_ended(150.0) == []
     assert [one.ticket for one in announced.find("ann", ["late"], 150.0)] == ["late"]
 
 
-def test_bounds_are_kept(announced, monkeypatch):
+def test_bounds_are_kept_for_each_account(announced, monkeypatch):
     monkeypatch.setattr(limits, "ARCHIVE_ENTRIES", 2)
     monkeypatch.setattr(limits, "ARCHIVE_TOTAL_BYTES", 30)
-    monkeypatch.setattr(limits, "REGISTRY_UPLOADED_BYTES", 50)
-    assert announced.announce(file("one"))
-    assert not announced.announce(file("large", size=21)), "more bytes than an account may have"
-    assert announced.announce(file("two"))
-    assert not announced.announce(file("three")), "more files than an account may have"
-    assert announced.announce(file("four", "bob", size=30))
-    assert not announced.announce(file("five", "eve", size=1)), "more bytes than all may have"
-    announced.remove(["four"])
-    assert announced.announce(file("five", "eve", size=1))
+    assert announced.announce(file("one", ends=800.0)) is None
+    assert announced.announce(file("large", size=21)) == 800.0, "more bytes than an account may have"
+    assert announced.announce(file("two")) is None
+    assert announced.announce(file("three")) == 800.0, "more files than an account may have"
+    for number in range(5):
+        assert announced.announce(file(f"of {number}", f"bob{number}", size=30)) is None, "what others announced"
+    announced.remove(["one"])
+    assert announced.announce(file("three")) is None
+
+
+def test_files_of_no_bytes_are_counted(announced, monkeypatch):
+    monkeypatch.setattr(limits, "ARCHIVE_ENTRIES", 1)
+    assert announced.announce(file("one", size=0)) is None
+    assert announced.announce(file("two", size=0)) == 900.0

@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 import structlog
@@ -165,15 +167,18 @@ class UploadedFiles:
         self._clock = clock
 
     async def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
-        """Return the ticket for a file. Raises ProblemError (413, 503), StorageError."""
+        """Return the ticket for a file. Raises ProblemError (413, 503 until earlier files end), StorageError."""
         if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
             raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
         now = self._clock()
         await self._remove_bytes(await self._announced.remove_ended(now))
         ends = now + limits.REGISTRY_UPLOADED_SECONDS
         file = AnnouncedFile(secrets.token_urlsafe(24), account, path, size, digest, ends)
-        if not await self._announced.announce(file):
-            raise ProblemError(_CROWDED)
+        if (first_end := await self._announced.announce(file)) is not None:
+            wait = {"Retry-After": str(max(1, math.ceil(first_end - now)))}
+            most = f"{limits.ARCHIVE_ENTRIES:,} files or {limits.ARCHIVE_TOTAL_BYTES:,} bytes"
+            message = f"{account} would have announced more than {most} that are not published"
+            raise ProblemError(replace(_CROWDED, message=message, fields=wait))
         return file.ticket
 
     async def receive(self, account: str, ticket: str, body: SpooledBody) -> None:

@@ -125,16 +125,14 @@ class SqlAnnouncedFiles(Store):
     """Fills :class:`skillwire.ports.AnnouncedFileStore`."""
 
     @writes
-    async def announce(self, connection: Connection, file: AnnouncedFile) -> bool:
-        query = "SELECT count(*), coalesce(sum(size), 0) FROM announced_files"
-        number, held = await connection.row(f"{query} WHERE account = ?", (file.account,))
-        _, held_by_all = await connection.row(query)
-        is_much = number >= limits.ARCHIVE_ENTRIES or held + file.size > limits.ARCHIVE_TOTAL_BYTES
-        if is_much or held_by_all + file.size > limits.REGISTRY_UPLOADED_BYTES:
-            return False
+    async def announce(self, connection: Connection, file: AnnouncedFile) -> float | None:
+        query = "SELECT count(*), coalesce(sum(size), 0), min(ends) FROM announced_files WHERE account = ?"
+        number, size, first_end = await connection.row(query, (file.account,))
+        if number >= limits.ARCHIVE_ENTRIES or (number and size + file.size > limits.ARCHIVE_TOTAL_BYTES):
+            return float(first_end)
         values = (*file[:4], str(file.digest), file.ends)
         await connection.run("INSERT INTO announced_files VALUES (?, ?, ?, ?, ?, ?)", values)
-        return True
+        return None
 
     @reads
     async def find(

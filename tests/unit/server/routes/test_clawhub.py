@@ -283,9 +283,13 @@ class TestPublishing:
         size = int(limits.ARCHIVE_FILE_BYTES)
         document = {"path": "a", "size": size, "sha256": "0" * 64}
         path = f"{HUB}/skills/-/upload-url"
-        answers = [(await site.ask("POST", path, document, by="ann")).status for _ in range(3)]
-        assert answers == [200, 200, 503]
-        assert (await site.ask("POST", path, document, by="bob")).status == 200
+        for account in ("ann", "bob"):
+            answers = [await site.ask("POST", path, document, by=account) for _ in range(3)]
+            assert [one.status for one in answers] == [200, 200, 503]
+            assert limits.REGISTRY_UPLOADED_SECONDS - 60 < int(answers[2].fields["retry-after"]) <= 900
+            assert b"would have announced more than 2,000 files or 67,108,864 bytes" in answers[2].body
+        await site.account("eve")
+        assert (await site.ask("POST", path, document, by="eve")).status == 200, "what others announced takes no room"
 
     async def test_of_many_that_publish_one_version_one_makes_it(self, site):
         made = await asyncio.gather(

@@ -16,23 +16,12 @@ from starlette.types import ASGIApp
 from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.package import (
-    Package,
-    PackageName,
-    PackageVersion,
-    read_package_name,
-)
+from skillwire.model.package import Package, PackageName, PackageVersion, read_package_name
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.components import Protocol, RegistryComponents, Services
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.routes.registry_requests import (
-    Method,
-    read_query,
-    registry_problem,
-    row,
-    summary_of,
-)
+from skillwire.server.routes.registry_requests import Method, read_query, registry_problem, row, summary_of
 from skillwire.server.routing import Answer, Handler, Operation, RequestContext, Route
 
 

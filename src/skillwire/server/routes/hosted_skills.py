@@ -157,11 +157,14 @@ class HostedSkillsApi(ClientApi):
     refusal: ClassVar[Mapping[str, Any]] = {"application/json": _ERROR}
 
     def shape(self, problem: Problem) -> Problem:
-        """Return the problem as the error object that SDKs read."""
+        """Return the problem as the error object that SDKs read; they would repeat a request that conflicts."""
         own = "api_error" if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
         kind = _TYPES.get(problem.status, own)
         error = {"type": kind, "message": report(problem), "code": problem.code, "details": dict(problem.details)}
-        return replace(problem, written=msgspec.json.encode({"type": "error", "error": error}))
+        fields = (
+            {**problem.fields, "X-Should-Retry": "false"} if problem.status == HTTPStatus.CONFLICT else problem.fields
+        )
+        return replace(problem, written=msgspec.json.encode({"type": "error", "error": error}), fields=fields)
 
     def package_routes(self, parts: RegistryComponents, _: Services) -> Sequence[Route]:
         """Return the rows of the API."""

@@ -117,15 +117,15 @@ class SkillIndex(Protocol):
 
 
 class TokenStore(Protocol):
-    """The tokens of a publisher. Changes are durable on return."""
+    """The tokens of a publisher. Changes are durable on return, each with the audit entry of its ``change``, if any."""
 
-    async def add(self, token: Token) -> None:
+    async def add(self, token: Token, *, change: Change | None = None) -> None:
         """Store a new token."""
 
-    async def revoke(self, token_id: str, at: float) -> None:
-        """Store when a token was revoked; one that was revoked before keeps its time."""
+    async def revoke(self, token_id: str, at: float, *, change: Change | None = None) -> None:
+        """Store when a token was revoked; one that was revoked before keeps its time, and no change is recorded."""
 
-    async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+    async def succeed(self, token_id: str, successor: Token, *, end: float, change: Change | None = None) -> bool:
         """Store ``successor`` and end the old token at ``end`` at the latest; False and nothing for a revoked one."""
 
     async def note_use(self, token_id: str, at: float) -> None:
@@ -159,8 +159,8 @@ class DeviceLoginStore(Protocol):
     async def find(self, user: bytes) -> DeviceLogin | None:
         """Return the login with this hash of a user code."""
 
-    async def decide(self, login: DeviceLogin) -> bool:
-        """Store the decision about a login; False when there is one already."""
+    async def decide(self, login: DeviceLogin, change: Change) -> bool:
+        """Store the decision about a login, with its audit entry; False when there is one already."""
 
     async def poll(self, device: bytes, now: float) -> DeviceLogin | None:
         """Return a login as it was, and note the time; one that asks too soon has to wait longer from now on.
@@ -180,8 +180,14 @@ class PackageStore(Protocol):
     async def add_account(self, account: Account, change: Change) -> bool:
         """Store a new account; False when another one has its name, or its issuer and subject."""
 
-    async def update_account(self, account: Account, change: Change) -> bool:
-        """Store an account in place of the one of its name; False when another one has its issuer and subject."""
+    async def make_operator(self, name: str, change: Change) -> None:
+        """Make an account an operator, unless it is one."""
+
+    async def link_account(self, name: str, person: tuple[str, str], sessions: str, change: Change) -> bool:
+        """Store issuer and subject of an account, and revoke its tokens named ``sessions``; False for those of another.
+
+        Both are empty for an account that no person signs in to.
+        """
 
     async def account(self, name: str) -> Account | None:
         """Return an account."""

@@ -94,11 +94,14 @@ class TestAccounts:
         for name in ("carl", "dora"):  # without OpenID Connect there is none to compare
             assert store.add_account(Account(name, 1.0), change())
         assert store.account_of("", "") is None
-        dora = Account("dora", 1.0, True, "https://id.example", "43")
-        assert store.update_account(dora, change())
-        assert not store.update_account(dora._replace(subject="42"), change())
-        assert store.account("dora") == dora
-        assert [entry.number for entry in store.audit(0, 99)] == [1, 2, 3, 4]
+        assert store.link_account("dora", ("https://id.example", "43"), "session", change())
+        assert not store.link_account("dora", ("https://id.example", "42"), "session", change())
+        for _ in range(2):
+            store.make_operator("dora", change())
+        assert store.account("dora") == Account("dora", 1.0, True, "https://id.example", "43")
+        assert store.link_account("dora", ("", ""), "session", change())
+        assert store.account("dora") == Account("dora", 1.0, True)
+        assert [entry.number for entry in store.audit(0, 99)] == [1, 2, 3, 4, 5, 6]
 
 
 class TestNamespaces:

@@ -96,6 +96,20 @@ def test_a_token_is_revoked_once(tokens):
     assert tokens.find("old").revoked == 7.0
 
 
+def test_a_change_is_in_the_audit_log_if_it_was_made(tokens, packages):
+    def change(action):
+        return Change(1.0, "ann", action, "ann")
+
+    tokens.add(TOKEN, change=change("token.create"))
+    assert tokens.succeed("old", NEW, end=50.0, change=change("token.rotate"))
+    for token_id in ("old", "old", "none"):
+        tokens.revoke(token_id, 7.0, change=change("token.revoke"))
+    assert not tokens.succeed("old", OTHER, end=50.0, change=change("token.rotate"))
+    tokens.add(OTHER)
+    actions = [entry.change.action for entry in Blocking(packages).audit(0, 9)]
+    assert actions == ["token.create", "token.rotate", "token.revoke"]
+
+
 @pytest.mark.parametrize(("expires", "end"), [(None, 50.0), (100.0, 50.0), (20.0, 20.0)])
 def test_a_token_ends_when_its_successor_is_stored(tokens, expires, end):
     tokens.add(TOKEN._replace(expires=expires))
@@ -130,3 +144,12 @@ def test_the_last_ended_sessions_are_kept_until_they_are_over(tokens):
     assert [tokens.is_session_ended(number) for number in ("a", "b", "c", "d")] == [False, True, True, False]
     tokens.end_session("d", 40.0, now=20.0, most=2)
     assert [tokens.is_session_ended(number) for number in ("b", "c", "d")] == [True, False, True]
+
+
+def test_a_linked_account_has_no_sessions_of_an_earlier_person(tokens, packages):
+    stored, change = Blocking(packages), Change(7.0, "root", "account.link", "ann")
+    stored.add_account(Account("ann", 1.0), change)
+    for number, (account, name) in enumerate([("ann", "session"), ("ann", "robot"), ("bob", "session")]):
+        tokens.add(TOKEN._replace(token_id=f"{number}", name=name, account=account))
+    assert stored.link_account("ann", ("https://id.example", "42"), "session", change)
+    assert [one.revoked for one in tokens.all()] == [7.0, None, None]

@@ -30,6 +30,7 @@ from skillwire.model.package import (
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
+    from skillwire.model.access import Token
     from skillwire.model.package import Account, Change, Namespace, PackageVersion
 
 
@@ -47,6 +48,7 @@ class MemoryPackages:
         self._artifacts: dict[Digest, bytes] = {}
         self._readers: set[tuple[PackageName, str]] = set()
         self._audit: list[AuditEntry] = []
+        self.tokens: dict[str, Token] = {}
         self._audited: dict[int, str] = {}  # number → namespace
         self._changed: dict[PackageName, int] = {}
         self._downloads: set[tuple[PackageName, str, str, bytes]] = set()
@@ -70,14 +72,27 @@ class MemoryPackages:
     async def add_account(self, account, change):
         if account.name in self._accounts:
             return False
-        return await self.update_account(account, change)
+        return await self._store(account, change)
 
-    async def update_account(self, account, change):
+    async def _store(self, account, change):
         same = await self.account_of(account.issuer, account.subject)
         if same is not None and same.name != account.name:
             return False
         self._accounts[account.name] = account
         self._record(change)
+        return True
+
+    async def make_operator(self, name, change):
+        if not self._accounts[name].is_operator:
+            await self._store(self._accounts[name]._replace(is_operator=True), change)
+
+    async def link_account(self, name, person, sessions, change):
+        issuer, subject = person
+        if not await self._store(self._accounts[name]._replace(issuer=issuer, subject=subject), change):
+            return False
+        for number, one in self.tokens.items():
+            if (one.account, one.name, one.revoked) == (name, sessions, None):
+                self.tokens[number] = one._replace(revoked=change.at)
         return True
 
     async def account(self, name):

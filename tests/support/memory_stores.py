@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.access import DeviceLogin, Token
     from skillwire.model.execution import Grant
-    from skillwire.model.package import Rights
+    from skillwire.model.package import Change, Rights
     from skillwire.model.skill import Permissions
 
 
@@ -62,9 +62,10 @@ class MemoryLeases:
 
 
 class MemoryDeviceLogins:
-    """Fills :class:`skillwire.ports.DeviceLoginStore`."""
+    """Fills :class:`skillwire.ports.DeviceLoginStore`; ``packages`` has the audit log."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: MemoryPackages) -> None:
+        self._packages = packages
         self._logins: dict[bytes, DeviceLogin] = {}
 
     async def add(self, login: DeviceLogin, *, now: float, most: int) -> bool:
@@ -78,11 +79,12 @@ class MemoryDeviceLogins:
     async def find(self, user: bytes) -> DeviceLogin | None:
         return next((one for one in self._logins.values() if one.user == user), None)
 
-    async def decide(self, login: DeviceLogin) -> bool:
+    async def decide(self, login: DeviceLogin, change: Change) -> bool:
         known = self._logins.get(login.device)
         if known is None or known.decision:
             return False
         self._logins[login.device] = login._replace(polled=known.polled, interval=known.interval)
+        await self._packages.record(change)
         return True
 
     async def poll(self, device: bytes, now: float) -> DeviceLogin | None:
@@ -96,27 +98,33 @@ class MemoryDeviceLogins:
 
 
 class MemoryTokens:
-    """Fills :class:`skillwire.ports.TokenStore`; ``packages`` knows the rights of accounts."""
+    """Fills :class:`skillwire.ports.TokenStore`; ``packages`` has rights, the audit log, and the dictionary."""
 
     def __init__(self, packages: MemoryPackages | None = None) -> None:
         self._packages = packages or MemoryPackages()
-        self._tokens: dict[str, Token] = {}
+        self._tokens = self._packages.tokens
         self._sessions: dict[str, float] = {}
 
-    async def add(self, token: Token) -> None:
-        self._tokens[token.token_id] = token
+    async def _record(self, change: Change | None) -> None:
+        if change is not None:
+            await self._packages.record(change)
 
-    async def revoke(self, token_id: str, at: float) -> None:
+    async def add(self, token: Token, *, change: Change | None = None) -> None:
+        self._tokens[token.token_id] = token
+        await self._record(change)
+
+    async def revoke(self, token_id: str, at: float, *, change: Change | None = None) -> None:
         token = self._tokens.get(token_id)
         if token is not None and token.revoked is None:
             self._tokens[token_id] = token._replace(revoked=at)
+            await self._record(change)
 
-    async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+    async def succeed(self, token_id: str, successor: Token, *, end: float, change: Change | None = None) -> bool:
         token = self._tokens.get(token_id)
         if token is None or token.revoked is not None:
             return False
         self._tokens[token_id] = token._replace(expires=min(end, end if token.expires is None else token.expires))
-        await self.add(successor)
+        await self.add(successor, change=change)
         return True
 
     async def note_use(self, token_id: str, at: float) -> None:

@@ -40,6 +40,8 @@ _SESSION: Final = "browser sign-in"
 _SESSION_OF: Final = f"{_SESSION}: "
 #: Where a token was changed, in the audit log, when no request did.
 _HERE: Final = "the server"
+#: Changes of tokens whose entries have the scopes.
+_GRANTING: Final = {"token.create", "token.rotate"}
 _SESSION_LENGTH: Final = 512  # of a name that holds an issuer and a subject
 #: Scope → the scopes that its token can give to a program; ``publish`` includes ``read``.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
@@ -191,10 +193,8 @@ class Accounts:
 
     async def _issue_for_everything(self, actor: Actor, why: str, **details: str) -> Issued:
         account = actor.account
-        issued = await self._tokens().issue(f"{account} ({why})", scopes=REGISTRY_SCOPES, account=account)
-        scopes = sorted(REGISTRY_SCOPES)
-        await self._record(actor, "token.create", account, id=issued.token.token_id, scopes=scopes, **details)
-        return issued
+        record = self._recorder(actor, "token.create", **details)
+        return await self._tokens().issue(f"{account} ({why})", scopes=REGISTRY_SCOPES, account=account, record=record)
 
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
         """Create a token. An operator also creates tokens for other accounts, and with them the accounts.
@@ -217,11 +217,10 @@ class Accounts:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
             await self._make_account(actor, account, is_operator=new.is_operator)
-        issued = await self._tokens().issue(
-            new.name, scopes=new.scopes, expires_in=new.expires_in or left, account=account
+        record = self._recorder(actor, "token.create")
+        return await self._tokens().issue(
+            new.name, scopes=new.scopes, expires_in=new.expires_in or left, account=account, record=record
         )
-        await self._record(actor, "token.create", account, id=issued.token.token_id, scopes=sorted(new.scopes))
-        return issued
 
     async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
         now, known = self._clock(), await self._store.account(name)
@@ -230,7 +229,7 @@ class Accounts:
             await self._store.add_account(Account(name, now, is_operator=is_operator), change)
         elif is_operator and not known.is_operator:
             change = actor.change(now, "account.operator", name)
-            await self._store.update_account(known._replace(is_operator=True), change)
+            await self._store.make_operator(name, change)
 
     async def list(self, actor: Actor) -> list[Token]:
         """Return the tokens of the actor's account, or, for an operator, of all accounts. Raises TrustError."""
@@ -244,36 +243,34 @@ class Accounts:
         if ADMIN not in actor.scopes or is_limited(actor.scopes):
             message = "revoking tokens needs the scope admin in all namespaces"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
-        revoked = await self._tokens().revoke(token_id)
-        await self._record(actor, "token.revoke", revoked.account, id=token_id)
+        await self._tokens().revoke(token_id, self._recorder(actor, "token.revoke"))
 
     async def revoke_here(self, token_id: str) -> Token:
         """Revoke any token on the server's machine. Raises NotFoundError (``TOKEN_NOT_FOUND``)."""
-        revoked = await self._tokens().revoke(token_id)
-        await self._record_here("token.revoke", revoked)
-        return revoked
+        return await self._tokens().revoke(token_id, self._recorder(None, "token.revoke"))
 
     async def rotate_here(self, token_id: str, *, overlap: float) -> Issued:
         """Make a successor of any token on the server's machine. Raises as :meth:`Tokens.rotate`."""
-        issued = await self._tokens().rotate(token_id, overlap=overlap)
-        await self._record_here("token.rotate", issued.token, replaces=token_id, scopes=sorted(issued.token.scopes))
-        return issued
-
-    async def _record_here(self, action: str, token: Token, **details: object) -> None:
-        """Record a change of a token on the server's machine, if it is one of an account."""
-        if account := token.account:
-            await self._record(Actor(account), action, account, id=token.token_id, on=_HERE, **details)
+        record = self._recorder(None, "token.rotate", replaces=token_id)
+        return await self._tokens().rotate(token_id, overlap=overlap, record=record)
 
     async def revoke_shown(self, secret: str, address: str, request_id: str) -> None:
         """Revoke the token whose secret is given, if an account owns it. Trust: the secret is untrusted."""
         token = await self._tokens().recognise(secret)
         if token is not None and token.account:
-            await self._tokens().revoke(token.token_id)
             actor = Actor(token.account, address=address, request_id=request_id)
-            await self._record(actor, "token.revoke", token.account, id=token.token_id)
+            await self._tokens().revoke(token.token_id, self._recorder(actor, "token.revoke"))
 
-    async def _record(self, actor: Actor, action: str, target: str, **details: object) -> None:
-        await self._store.record(actor.change(self._clock(), action, target, **details))
+    def _recorder(self, actor: Actor | None, action: str, **details: object) -> Callable[[Token], Change | None]:
+        """Return what makes the change of a token by ``actor``, or by its own account on the server's machine."""
+
+        def record(token: Token) -> Change | None:
+            more = {"scopes": sorted(token.scopes)} if action in _GRANTING else {}
+            on, by = ({}, actor) if actor else ({"on": _HERE}, Actor(token.account))
+            change = by.change(self._clock(), action, token.account, id=token.token_id, **more, **on, **details)
+            return change if token.account else None
+
+        return record
 
     async def sign_in(
         self, person: Person, address: str, request_id: str, scopes: Collection[str] = ()
@@ -288,11 +285,15 @@ class Accounts:
             return None
         tokens, lifetime = self._tokens(), float(limits.CONSOLE_SESSION_SECONDS)
         await tokens.forget_ended(_SESSION, kept=lifetime)
-        issued = await tokens.issue(
-            _SESSION, scopes={*REGISTRY_SCOPES, *scopes}, expires_in=lifetime, account=account.name
-        )
         actor = Actor(account.name, address=address, request_id=request_id)
-        await self._record(actor, "account.sign-in", account.name, id=issued.token.token_id, issuer=person.issuer)
+        record = self._recorder(actor, "account.sign-in", issuer=person.issuer)
+        issued = await tokens.issue(
+            _SESSION, scopes={*REGISTRY_SCOPES, *scopes}, expires_in=lifetime, account=account.name, record=record
+        )
+        present = await self._store.account_of(*person)
+        if present is None or present.name != account.name:  # an operator has linked another person meanwhile
+            await self.revoke_here(issued.token.token_id)
+            return None
         return issued.token
 
     async def make_account(self, person: Person, name: str, address: str, request_id: str) -> None:
@@ -306,21 +307,20 @@ class Accounts:
             raise _name_conflict(name)
 
     async def link(self, actor: Actor, name: str, person: Person) -> None:
-        """Let a person sign in as an account; an empty issuer and subject remove the person. Raises ConflictError.
+        """Let a person sign in as an account, and end the sessions of an earlier one; empty values remove the person.
 
-        Raises TrustError (``PERMISSION_DENIED``), NotFoundError (``ACCOUNT_NOT_FOUND``).
+        Raises ConflictError (``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``), NotFoundError (``ACCOUNT_NOT_FOUND``),
+        TrustError (``PERMISSION_DENIED``).
         """
         require_account(actor)
         if not actor.is_operator:
             raise TrustError("PERMISSION_DENIED", "only an operator links accounts")
-        known = await self._store.account(name)
-        if known is None:
+        if await self._store.account(name) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(name)[:80]}")
         if bool(person.issuer) is not bool(person.subject):
             raise UsageError("ACCOUNT_FORM", "issuer and subject belong together")
-        linked = known._replace(issuer=person.issuer, subject=person.subject)
         change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
-        if not await self._store.update_account(linked, change):
+        if not await self._store.link_account(name, person, _SESSION, change):
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
 
 

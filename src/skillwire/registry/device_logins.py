@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.model.access import DeviceLogin
+from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.package import Change
 from skillwire.registry.accounts import PUBLISH, READ, check_scope_forms, check_scopes, require_account, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.ports import DeviceLoginStore, PackageStore
+    from skillwire.ports import DeviceLoginStore
     from skillwire.registry.accounts import Actor
     from skillwire.registry.tokens import Issued, Tokens
 
@@ -45,17 +45,15 @@ class DeviceCodes(NamedTuple):
 
 
 class DeviceLogins:
-    """The logins that programs asked for; ``packages`` has the accounts and the audit log."""
+    """The logins that programs asked for."""
 
     def __init__(
         self,
         store: DeviceLoginStore,
-        packages: PackageStore,
         tokens: Callable[[], Tokens],
         clock: Callable[[], float],
     ) -> None:
         self._store = store
-        self._packages = packages
         self._tokens = tokens
         self._clock = clock
 
@@ -103,11 +101,11 @@ class DeviceLogins:
         return await self._decide(actor, (await self.find(user_code))._replace(decision="refused"))
 
     async def _decide(self, actor: Actor, login: DeviceLogin) -> DeviceLogin:
-        if not await self._store.decide(login._replace(account=actor.account, decided_by=actor.token_id)):
-            raise NotFoundError("DEVICE_CODE", "no login is waiting for this code")
         action = "token.approve" if login.decision == "approved" else "token.refuse"
         details = {"client": login.client, "scopes": sorted(login.scopes), "from": login.address}
-        await self._packages.record(actor.change(self._clock(), action, actor.account, **details))
+        change = actor.change(self._clock(), action, actor.account, **details)
+        if not await self._store.decide(login._replace(account=actor.account, decided_by=actor.token_id), change):
+            raise NotFoundError("DEVICE_CODE", "no login is waiting for this code")
         return login
 
     async def poll(self, client: str, device_code: str, address: str, request_id: str) -> Issued | PollRefusal:
@@ -124,13 +122,14 @@ class DeviceLogins:
         except (NotFoundError, UsageError):
             return "access_denied"
         lifetime = min((one for one in (login.lifetime, left) if one is not None), default=None)
-        issued = await tokens.issue(
-            f"{client} (login)", scopes=login.scopes, expires_in=lifetime, account=login.account
+
+        def record(token: Token) -> Change:
+            details = {"id": token.token_id, "scopes": sorted(token.scopes), "client": client}
+            return Change(now, login.account, "token.create", login.account, details, address, request_id)
+
+        return await tokens.issue(
+            f"{client} (login)", scopes=login.scopes, expires_in=lifetime, account=login.account, record=record
         )
-        details = {"id": issued.token.token_id, "scopes": sorted(login.scopes), "client": client}
-        change = Change(now, login.account, "token.create", login.account, details, address, request_id)
-        await self._packages.record(change)
-        return issued
 
     def _device_hash(self, client: str, code: str) -> bytes:
         return self._hash(f"device\0{client}\0{code}")  # another client's name finds nothing

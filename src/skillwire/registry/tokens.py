@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import NotFoundError, StorageError, UsageError
 from skillwire.model.access import SCOPES, Token, TokenKind
-from skillwire.model.package import Rights, is_grant
+from skillwire.model.package import Change, Rights, is_grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from skillwire.ports import TokenStore
+
+    Record = Callable[[Token], Change | None]
 
 TOKEN_PREFIX: Final = "sw"  # noqa: S105  # every token begins with it
 _OPENS: Final = "skill:"  # what a scope begins with that opens a skill
@@ -33,6 +35,10 @@ _NAME_LENGTH: Final = 128
 _SECRET_BYTES: Final = 32
 _NONE: Final = Rights(None)
 _LONGEST_SECONDS: Final = 100 * 366 * 86_400.0
+
+
+def _no_change(_: Token) -> None:
+    """Record nothing: the server publishes folders and has no accounts."""
 
 
 class Issued(NamedTuple):
@@ -60,32 +66,35 @@ class Tokens:
         kind: TokenKind = "api_key",
         account: str = "",
         longest: int = _NAME_LENGTH,
+        record: Record = _no_change,
     ) -> Issued:
         """Make a token, of a registry's ``account`` if given. Raises UsageError (``TOKEN_FORM``).
 
-        ``skills`` may hold ``*``; ``expires_in`` is in seconds, ``longest`` the characters of a name.
+        ``skills`` may hold ``*``; ``expires_in`` is in seconds, ``longest`` the characters of a name. Here and below,
+        ``record`` returns the change of a token that the audit log has from the same transaction.
         """
         check_form(name, skills, scopes, expires_in, longest)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires, account=account)
         issued = self._seal(token)
-        await self._store.add(issued.token)
+        await self._store.add(issued.token, change=record(issued.token))
         return issued
 
-    async def rotate(self, token_id: str, *, overlap: float) -> Issued:
+    async def rotate(self, token_id: str, *, overlap: float, record: Record = _no_change) -> Issued:
         """Make a successor with the same rights; the old one ends after ``overlap`` seconds. Raises as look_up_good."""
         old, now = await self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
         issued = self._seal(old._replace(token_id=_new_id(), created=now, expires=expires, digest=b"", used=None))
-        if not await self._store.succeed(token_id, issued.token, end=now + overlap):
+        if not await self._store.succeed(token_id, issued.token, end=now + overlap, change=record(issued.token)):
             raise _ended(token_id)  # it was taken back meanwhile, and so is all that would come of it
         return issued
 
-    async def revoke(self, token_id: str) -> Token:
+    async def revoke(self, token_id: str, record: Record = _no_change) -> Token:
         """Revoke a token immediately and permanently. Raises NotFoundError (``TOKEN_NOT_FOUND``)."""
-        await self._store.revoke(token_id, self._clock())
+        change = record(await self.look_up(token_id))
+        await self._store.revoke(token_id, self._clock(), change=change)
         return await self.look_up(token_id)
 
     async def look_up(self, token_id: str) -> Token:

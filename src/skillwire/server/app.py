@@ -505,7 +505,7 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
         downloads=downloads,
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt),
         accounts=Accounts(store, stores.tokens, time.time),
-        device_logins=DeviceLogins(stores.device_logins, store, stores.tokens, time.time),
+        device_logins=DeviceLogins(stores.device_logins, stores.tokens, time.time),
         watch=stores.database.watch if stores.is_shared else None,
         leads=stores.leads,
     )

@@ -1,13 +1,17 @@
 """Accounts: the first operator, people of an identity provider, last uses, and a log that shows what was changed."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from tests.support.memory_packages import MemoryPackages
 from tests.support.memory_stores import MemoryTokens
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.adapters.sql.packages import SqlPackages
+from skillwire.adapters.sql.tokens import SqlTokens
+from skillwire.adapters.sqlite.database import AsyncDatabase, Database
+from skillwire.errors import ConflictError, NotFoundError, StorageError, TrustError, UsageError
 from skillwire.model.package import Account, AuditEntry, Change, Namespace
 from skillwire.registry.accounts import REGISTRY_SCOPES, Accounts, Actor, NewToken, Person
 from skillwire.registry.audit import chain_digest, verify_entries
@@ -21,7 +25,7 @@ class Registry:
     def __init__(self):
         self.now = 1_000_000.0
         self.packages = MemoryPackages()
-        self.tokens = Tokens(MemoryTokens(), b"k" * 32, lambda: self.now)
+        self.tokens = Tokens(MemoryTokens(self.packages), b"k" * 32, lambda: self.now)
         self.accounts = Accounts(self.packages, lambda: self.tokens, lambda: self.now)
 
     async def add(self, name, *person):
@@ -99,7 +103,8 @@ async def test_operators_link_accounts_to_people(registry):
     with pytest.raises(TrustError):
         await registry.accounts.link(ROOT._replace(is_operator=False), "bob", ANN)
     await registry.accounts.link(ROOT, "bob", ANN)
-    assert (await registry.accounts.sign_in(ANN, "", "")).account == "bob"
+    session = await registry.accounts.sign_in(ANN, "", "")
+    assert session.account == "bob"
     for name, person, error in (
         ("carl", ANN, NotFoundError),
         ("eve", ANN, ConflictError),
@@ -107,13 +112,70 @@ async def test_operators_link_accounts_to_people(registry):
     ):
         with pytest.raises(error):
             await registry.accounts.link(ROOT, name, person)
+    robot = await registry.tokens.issue("robot", scopes=["read"], account="bob")
     await registry.accounts.link(ROOT, "bob", Person("", ""))
     assert await registry.accounts.sign_in(ANN, "", "") is None
+    assert not (await registry.tokens.look_up(session.token_id)).is_good_at(registry.now)
+    assert await registry.tokens.look_up_good(robot.token.token_id)
     assert [one.change.action for one in await registry.packages.audit(2, 9)] == [
         "account.link",
         "account.sign-in",
         "account.link",
     ]
+
+
+async def test_a_person_who_is_unlinked_while_signing_in_gets_no_session(registry, monkeypatch):
+    await registry.add("bob", *ANN)
+    forget = registry.tokens.forget_ended
+
+    async def unlink(*given, **named):
+        await registry.accounts.link(ROOT, "bob", Person("", ""))
+        return await forget(*given, **named)
+
+    monkeypatch.setattr(registry.tokens, "forget_ended", unlink)
+    assert await registry.accounts.sign_in(ANN, "", "") is None
+    assert not any(one.is_good_at(registry.now) for one in await registry.tokens.all("bob"))
+
+
+class StoppingDatabase(AsyncDatabase):
+    """A database that stores so many more writes, and then fails."""
+
+    left = 99
+
+    async def write(self, call, turn=""):
+        if not self.left:
+            raise StorageError("DATABASE", "the disk is gone")
+        self.left -= 1
+        return await super().write(call, turn)
+
+
+@pytest.mark.parametrize("deed", ["issue", "revoke", "revoke_here", "revoke_shown", "rotate_here", "sign_in"])
+async def test_no_token_changes_without_its_entry_wherever_the_server_stops(deed, tmp_path):
+    made, ended = {"token.create", "token.rotate", "account.sign-in"}, {"token.revoke"}
+    for writes in range(4):
+        database = StoppingDatabase(Database(tmp_path / f"{writes}.db"))
+        packages, tokens = SqlPackages(database), Tokens(SqlTokens(database), b"k" * 32, lambda: 1_000_000.0)
+        accounts = Accounts(packages, lambda: tokens, lambda: 1_000_000.0)  # noqa: B023  # called in this round
+        own = await accounts.make_first_operator(Actor("root"))
+        await accounts.make_account(ANN, "ann", "", "")
+        root = ROOT._replace(token_id=own.token.token_id)
+        other = await accounts.issue(root, NewToken("ci", ["publish"], account="ann"))
+        deeds = {
+            "issue": lambda: accounts.issue(root, NewToken("robot", ["read"])),  # noqa: B023  # called in this round
+            "revoke": lambda: accounts.revoke(root, other.token.token_id),  # noqa: B023  # same
+            "revoke_here": lambda: accounts.revoke_here(other.token.token_id),  # noqa: B023  # same
+            "revoke_shown": lambda: accounts.revoke_shown(other.secret, "", ""),  # noqa: B023  # same
+            "rotate_here": lambda: accounts.rotate_here(other.token.token_id, overlap=60.0),  # noqa: B023  # same
+            "sign_in": lambda: accounts.sign_in(ANN, "", ""),  # noqa: B023  # same
+        }
+        database.left = writes
+        with suppress(StorageError):
+            await deeds[deed]()
+        stored, log = await tokens.all(), [one.change for one in await packages.audit(0, 99)]
+        assert {one.token_id for one in stored} == {one.details["id"] for one in log if one.action in made}
+        revoked = {one.token_id for one in stored if one.revoked is not None}
+        assert revoked == {one.details["id"] for one in log if one.action in ended}
+        await database.close()
 
 
 async def test_the_token_of_the_first_operator_is_in_the_log(registry):

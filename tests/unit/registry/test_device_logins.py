@@ -18,9 +18,10 @@ class World:
 
     def __init__(self):
         self.now = 1_000_000.0
-        self.packages, self.store = MemoryPackages(), MemoryDeviceLogins()
-        self.tokens = Tokens(MemoryTokens(), b"k" * 32, lambda: self.now)
-        self.logins = DeviceLogins(self.store, self.packages, lambda: self.tokens, lambda: self.now)
+        self.packages = MemoryPackages()
+        self.store = MemoryDeviceLogins(self.packages)
+        self.tokens = Tokens(MemoryTokens(self.packages), b"k" * 32, lambda: self.now)
+        self.logins = DeviceLogins(self.store, lambda: self.tokens, lambda: self.now)
 
     async def actor(self, *scopes):
         scopes = scopes or REGISTRY_SCOPES

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from importlib import resources
-from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from skillwire.errors import ConflictError, SourceLocation, StorageError
 
@@ -27,6 +27,10 @@ P = ParamSpec("P")
 S = TypeVar("S", bound="Store")
 
 Values = Sequence[Any]
+
+
+#: The turn of all writes to the audit log, where each entry is chained to the one before.
+AUDIT_TURN: Final = "packages"
 
 
 class Connection(Protocol):
@@ -140,14 +144,15 @@ def reads(
 def writes(
     method: Callable[Concatenate[S, Connection, P], Awaitable[T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method write in one transaction."""
+    """Let a store's method write in one transaction; one with a ``change`` for the audit log has the turn of that."""
 
     @wraps(method)
     async def write(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         def call(connection: Connection) -> Awaitable[T]:
             return method(store, connection, *args, **kwargs)
 
-        return await store._database.write(call, store.turn)  # noqa: SLF001  # its own
+        turn = store.turn if kwargs.get("change") is None else AUDIT_TURN
+        return await store._database.write(call, turn)  # noqa: SLF001  # its own
 
     return write
 

@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.sql import Store, reads, writes
+from skillwire.adapters.sql import AUDIT_TURN, Store, reads, writes
 from skillwire.adapters.sql.package_rows import (
     ACCOUNT,
     ENTRY,
@@ -107,7 +107,7 @@ class LargeArtifacts(Protocol):
 class SqlPackages(Store):
     """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row."""
 
-    turn = "packages"
+    turn = AUDIT_TURN
 
     def __init__(self, database: Database, large: LargeArtifacts | None = None) -> None:
         super().__init__(database)
@@ -122,12 +122,21 @@ class SqlPackages(Store):
         return True
 
     @writes
-    async def update_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        other = "SELECT 1 FROM accounts WHERE issuer = ?2 AND subject = ?3 AND issuer != '' AND name != ?4"
-        changed = "UPDATE accounts SET is_operator = ?1, issuer = ?2, subject = ?3"
-        statement = f"{changed} WHERE name = ?4 AND NOT EXISTS ({other})"
-        if await connection.run(statement, (*account[2:], account.name)) == 0:
+    async def make_operator(self, connection: Connection, name: str, change: Change) -> None:
+        statement = "UPDATE accounts SET is_operator = TRUE WHERE name = ? AND NOT is_operator"
+        if await connection.run(statement, (name,)):
+            await record_change(connection, change)
+
+    @writes
+    async def link_account(
+        self, connection: Connection, name: str, person: tuple[str, str], sessions: str, change: Change
+    ) -> bool:
+        other = "SELECT 1 FROM accounts WHERE issuer = ?1 AND subject = ?2 AND issuer != '' AND name != ?3"
+        statement = f"UPDATE accounts SET issuer = ?1, subject = ?2 WHERE name = ?3 AND NOT EXISTS ({other})"
+        if await connection.run(statement, (*person, name)) == 0:
             return False
+        ended = "UPDATE tokens SET revoked = ? WHERE account = ? AND name = ? AND revoked IS NULL"
+        await connection.run(ended, (change.at, name, sessions))
         await record_change(connection, change)
         return True
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from skillwire import limits
-from skillwire.adapters.sql import Connection, Store, reads, writes
-from skillwire.adapters.sql.package_rows import read_rights
+from skillwire.adapters.sql import AUDIT_TURN, Connection, Store, reads, writes
+from skillwire.adapters.sql.package_rows import read_rights, record_change
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant
-from skillwire.model.package import Rights
+from skillwire.model.package import Change, Rights
 from skillwire.model.skill import Permissions
 
 
@@ -63,21 +63,24 @@ class SqlTokens(Store):
     """Fills :class:`skillwire.ports.TokenStore`."""
 
     @writes
-    async def add(self, connection: Connection, token: Token) -> None:
-        await _insert_token(connection, token)
+    async def add(self, connection: Connection, token: Token, *, change: Change | None = None) -> None:
+        await _insert_token(connection, token, change)
 
     @writes
-    async def revoke(self, connection: Connection, token_id: str, at: float) -> None:
+    async def revoke(self, connection: Connection, token_id: str, at: float, *, change: Change | None = None) -> None:
         query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
-        await connection.run(query, (at, token_id))
+        if await connection.run(query, (at, token_id)) and change is not None:
+            await record_change(connection, change)
 
     @writes
-    async def succeed(self, connection: Connection, token_id: str, successor: Token, *, end: float) -> bool:
+    async def succeed(
+        self, connection: Connection, token_id: str, successor: Token, *, end: float, change: Change | None = None
+    ) -> bool:
         sooner = "CASE WHEN expires < ?1 THEN expires ELSE ?1 END"
         query = f"UPDATE tokens SET expires = {sooner} WHERE token_id = ?2 AND revoked IS NULL"  # noqa: S608  # a constant
         is_good = await connection.run(query, (end, token_id)) == 1
         if is_good:
-            await _insert_token(connection, successor)
+            await _insert_token(connection, successor, change)
         return is_good
 
     @writes
@@ -126,7 +129,7 @@ class SqlTokens(Store):
 class SqlDeviceLogins(Store):
     """Fills :class:`skillwire.ports.DeviceLoginStore`."""
 
-    turn = "device logins"
+    turn = AUDIT_TURN
 
     @writes
     async def add(self, connection: Connection, login: DeviceLogin, *, now: float, most: int) -> bool:
@@ -142,13 +145,16 @@ class SqlDeviceLogins(Store):
         return await _read_device_login(connection, "user", user)
 
     @writes
-    async def decide(self, connection: Connection, login: DeviceLogin) -> bool:
+    async def decide(self, connection: Connection, login: DeviceLogin, change: Change) -> bool:
         statement = (
             "UPDATE device_logins SET scopes = ?, decision = ?, account = ?, decided_by = ?, lifetime = ? "
             "WHERE device = ? AND decision = ''"
         )
         values = (json.dumps(login.scopes), *login[8:], login.device)
-        return await connection.run(statement, values) == 1
+        if await connection.run(statement, values) == 0:
+            return False
+        await record_change(connection, change)
+        return True
 
     @writes
     async def poll(self, connection: Connection, device: bytes, now: float) -> DeviceLogin | None:
@@ -176,11 +182,13 @@ async def _find_token(connection: Connection, token_id: str) -> Token | None:
     return None if row is None else _read_token(row)
 
 
-async def _insert_token(connection: Connection, token: Token) -> None:
+async def _insert_token(connection: Connection, token: Token, change: Change | None) -> None:
     statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
     names = (json.dumps(sorted(token.skills)), json.dumps(sorted(token.scopes)))
     times = (token.created, token.expires, token.revoked)
     await connection.run(statement, (token.token_id, token.name, token.kind, *names, *times, *token[8:]))
+    if change is not None:
+        await record_change(connection, change)
 
 
 def _read_token(row: tuple[Any, ...]) -> Token:

@@ -488,9 +488,9 @@ class TestTokenGiver:
     async def test_requests_at_the_same_time_are_given_the_same_key(self, give, tokens, store, monkeypatch):
         add = store.add
 
-        async def slow(token):
+        async def slow(token, **recorded):
             await asyncio.sleep(0)  # the other request comes here too, unless it has to wait for its turn
-            await add(token)
+            await add(token, **recorded)
 
         monkeypatch.setattr(store, "add", slow)
         asked = SecretRequest("auth", "skill-a", "agent-002")

@@ -72,8 +72,8 @@ class PublishedVersion(NamedTuple):
 class Registry:
     """Manages the packages in ``store``. ``reserved`` namespaces are never assigned; changes call ``changed``.
 
-    ``withdrawn`` is awaited after a package or version was quarantined or deleted: when it returns, no server serves
-    it.
+    ``withdrawn`` is awaited after a package or version was quarantined or deleted: when it returns, this server does
+    not serve it. Others of the same database follow as soon as they hear of the change.
     """
 
     def __init__(self, store: PackageStore, clock: Callable[[], float], *, reserved: Collection[str] = ()) -> None:

@@ -197,10 +197,9 @@ class Application(Starlette):
         if (packages := self.services.packages) is None:
             return
         self._repeat("registry", packages.tidy, _TIDY_SECONDS)
-        if packages.watch is not None:
-            changes = Dispatcher()
-            packages.watch(changes.wake)
-            self._repeat("database", self.catalog.look_for_packages, _FOLLOW_SECONDS, changes.wait)
+        changes = Dispatcher()
+        packages.watch(changes.wake)
+        self._repeat("database", self.catalog.look_for_packages, _FOLLOW_SECONDS, changes.wait)
         if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
@@ -506,7 +505,7 @@ def make_registry(stores: Stores, downloads: Downloads, publisher: str) -> Regis
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt),
         accounts=Accounts(store, stores.tokens, time.time),
         device_logins=DeviceLogins(stores.device_logins, stores.tokens, time.time),
-        watch=stores.database.watch if stores.is_shared else None,
+        watch=stores.database.watch,
         leads=stores.leads,
     )
 

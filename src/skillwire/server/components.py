@@ -62,8 +62,8 @@ class PublishedFunction(NamedTuple):
 class RegistryComponents:
     """The parts of a registry: its use cases, and what receives and sends the bytes of packages.
 
-    ``leads`` is whether this server does some work for all servers. ``watch`` calls its argument when another server
-    has changed something; None where there is one server.
+    ``leads`` is whether this server does some work for all servers of the database. ``watch`` calls its argument when
+    another one has changed something.
     """
 
     registry: Registry
@@ -75,7 +75,7 @@ class RegistryComponents:
     accounts: Accounts
     device_logins: DeviceLogins
     leads: Callable[[str], Awaitable[bool]]
-    watch: Callable[[Callable[[], object]], object] | None = None
+    watch: Callable[[Callable[[], object]], object]
 
     async def tidy(self) -> None:
         """Remove expired uploads, and large artifacts that publications left behind. Raises StorageError."""

@@ -412,7 +412,7 @@ _Result = tuple["asyncio.Future[Any]", Any, BaseException | None]
 class AsyncDatabase:
     """Reads and writes ``database`` for event loops. Raises StorageError (``DATABASE``).
 
-    The writer thread begins with the first write and ends with :meth:`close`, or when it has been idle.
+    The writer thread begins with the first write or watcher; it ends with :meth:`close`, or when it has been idle.
     """
 
     def __init__(self, database: Database) -> None:
@@ -440,13 +440,17 @@ class AsyncDatabase:
     async def write(self, call: Callable[[Connection], Awaitable[T]], turn: str = "") -> T:  # noqa: ARG002  # all have one
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self._writes is None:
-                self._writes = SimpleQueue()
-                work = partial(self._work, self._writes, self._thread)
-                self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
-                self._thread.start()
-            self._writes.put(_Write(call, future, time.monotonic()))
+            self._handed().put(_Write(call, future, time.monotonic()))
         return await future
+
+    def _handed(self) -> _Writes:
+        """Return the writes of the thread, which is begun unless it runs; the caller holds the lock."""
+        if self._writes is None:
+            self._writes = SimpleQueue()
+            work = partial(self._work, self._writes, self._thread)
+            self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
+            self._thread.start()
+        return self._writes
 
     async def exists(self) -> bool:
         return await asyncio.to_thread(self.database.path.exists)
@@ -479,6 +483,8 @@ class AsyncDatabase:
 
     def watch(self, changed: Callable[[], object]) -> None:
         self._watchers.append((asyncio.get_running_loop(), changed))
+        with self._lock:
+            self._handed()
 
     async def close(self) -> None:
         """Finish the writes that were handed in, and end the thread. A later write begins another one."""

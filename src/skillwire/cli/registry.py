@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import Output, Part, bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
-from skillwire.errors import TrustError, UsageError
+from skillwire.client.registry import RemoteRegistry
+from skillwire.errors import TrustError, UsageError, ValidationError
 from skillwire.model.package import read_reference
 from skillwire.registry.accounts import Accounts, Actor
 from skillwire.registry.audit import read_entries, verify_entries
@@ -35,7 +37,7 @@ _AUDIT_DETAILS: Final = (
     "to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason", "id", "replaces",
     "scopes", "on",
 )  # fmt: skip
-_AUDIT_ENTRIES: Final = 1_000_000  # read at most: each takes some hundred bytes
+_AUDIT_ENTRIES: Final = 1_000_000  # shown at most: each takes some hundred bytes
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
 
 
@@ -317,26 +319,32 @@ def audit(*, output: Output, verify: bool, expect: str | None, most: int | None,
     if (most and verify) or (expect and not verify):
         fix = "Leave --most out with --verify, which checks all entries; --expect needs --verify."
         raise UsageError("USAGE", "these options do not go together", fix=fix)
-    if verify:
-        with open_client(output) as client:
-            caller = client.registry(registry).request("GET", "/whoami")
-        if not caller.get("operator"):
-            raise TrustError("PERMISSION_DENIED", "verifying needs the whole audit log, which only operators see")
+    number, kept, last = 0, deque[dict[str, Any]](maxlen=0 if verify else most or _AUDIT_ENTRIES), None
+    is_expected = False
     with open_client(output) as client:
-        rows = client.registry(registry).rows("/audit", "entries", most=_AUDIT_ENTRIES)[-(most or 0) :]
-    entries = list(read_entries(rows))
+        remote = client.registry(registry)
+        if verify and not remote.request("GET", "/whoami").get("operator"):
+            raise TrustError("PERMISSION_DENIED", "verifying needs the whole audit log, which only operators see")
+        for rows in _audit_pages(remote):
+            number += len(rows)
+            kept += rows
+            if verify:
+                entries = list(read_entries(rows))
+                last = verify_entries(entries, last)
+                is_expected |= expect in {entry.digest for entry in entries}
     if verify:
-        last = verify_entries(entries)
-        if expect and expect not in {entry.digest for entry in entries}:
+        if last is None:
+            raise TrustError("AUDIT_BROKEN", "the log is empty, and the registry has an operator")
+        if expect and not is_expected:
             message = f"no entry has the digest {ascii(expect)[1:-1][:80]}"
             raise TrustError("AUDIT_BROKEN", message, fix="Check the digest; the newest entries may be cut off.")
-        answer = {"verified": len(entries), "digest": last.digest if last else None}
-        output.document({"schema": "skillwire/registry/1", "answer": answer})
-        digest = dim(f"; the last digest is {last.digest}" if last else "")
-        output.line(success("verified "), f"{len(entries):,} entries", digest)
+        output.document({"schema": "skillwire/registry/1", "answer": {"verified": number, "digest": last.digest}})
+        output.line(success("verified "), f"{number:,} entries", dim(f"; the last digest is {last.digest}"))
         return
-    output.document({"schema": "skillwire/registry/1", "answer": {"entries": rows}})
-    changes = [entry.change for entry in entries]
+    if not most and number > len(kept):
+        output.note(warning(f"only the newest {len(kept):,} of {number:,} entries are shown"))
+    output.document({"schema": "skillwire/registry/1", "answer": {"entries": list(kept)}})
+    changes = [entry.change for entry in read_entries(kept)]
     output.table(
         [
             dim(_when(one.at)),
@@ -348,6 +356,20 @@ def audit(*, output: Output, verify: bool, expect: str | None, most: int | None,
         ]
         for one in changes
     )
+
+
+def _audit_pages(remote: RemoteRegistry) -> Iterator[list[dict[str, Any]]]:
+    """Give the pages of the audit log. Raises ValidationError (``REGISTRY_ANSWER``) where they do not go on."""
+    after = 0
+    while True:
+        page = remote.request("GET", f"/audit?after={after}")
+        yield page["entries"] if isinstance(page.get("entries"), list) else []
+        following = page.get("next")
+        if following is None:
+            return
+        if not isinstance(following, int) or following <= after:
+            raise ValidationError("REGISTRY_ANSWER", "the pages of the audit log do not go on")
+        after = following
 
 
 @command.command(name="export")

@@ -267,7 +267,8 @@ class Registry:
         _check_state(actor, found.state, state)
         target = f"{package.name}@{found.version}"
         change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
-        await self.store.set_version_state(package.name, found.version, state, change)
+        if state != found.state:
+            await self.store.set_version_state(package.name, found.version, state, change)
         await self._follow_state(state)
         return found._replace(state=state)
 
@@ -280,13 +281,15 @@ class Registry:
         """
         await self._check_maintainer(actor, package)
         changes, name = [], str(package.name)
-        if access is not None:
+        if access not in {None, package.access}:
             changes.append(self._change(actor, "package.access", name, access=access))
         if state is not None:
             _check_state(actor, package.state, state)
+        if state not in {None, package.state}:
             details = {"reason": state.reason, "successor": state.successor}
             changes.append(self._change(actor, f"package.{state.status}", name, **details))
-        await self.store.change_package(package.name, changes, access=access, state=state)
+        if changes:
+            await self.store.change_package(package.name, changes, access=access, state=state)
         await self._follow_state(state or State())
         return package._replace(access=access or package.access, state=state or package.state)
 
@@ -329,7 +332,8 @@ class Registry:
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
         change = self._change(actor, "package.share", str(package.name), account=account, may_read=may_read)
-        await self.store.set_reader(package.name, account, may_read=may_read, change=change)
+        if may_read is not (account in await self.store.readers(package.name)):
+            await self.store.set_reader(package.name, account, may_read=may_read, change=change)
 
     # --- reading -----------------------------------------------------------------------------------------
 

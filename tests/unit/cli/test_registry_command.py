@@ -12,12 +12,18 @@ from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 @pytest.fixture
 def answered(monkeypatch):
-    """Let a registry answer these rows."""
+    """Let a registry answer these rows, of the audit log two a page."""
     monkeypatch.setenv("SKILLWIRE_REGISTRY", "https://registry.example")
     monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {"operator": True})
 
     def answer(*rows):
+        def request(_, __, path):
+            after = int(path.partition("?after=")[2] or 0)
+            following = after + 2 if after + 2 < len(rows) else None
+            return {"operator": True, "entries": list(rows[after : after + 2]), "next": following}
+
         monkeypatch.setattr(RemoteRegistry, "rows", lambda *_, **__: list(rows))
+        monkeypatch.setattr(RemoteRegistry, "request", request)
 
     return answer
 
@@ -79,6 +85,28 @@ def test_a_digest_that_was_kept_and_is_gone_breaks_the_log(log):
     done = run_command("registry", "audit", "--verify", "--expect", "f" * 64)
     assert (done.code, "AUDIT_BROKEN" in done.err) == (4, True)
     assert run_command("registry", "audit", "--expect", log[0]).code == 2
+
+
+@pytest.mark.usefixtures("log")
+def test_a_part_of_a_long_log_is_the_newest_one_and_the_verdict_is_on_all_of_it(monkeypatch):
+    monkeypatch.setattr("skillwire.cli.registry._AUDIT_ENTRIES", 2)
+    assert run_command("registry", "audit", "--verify").out.startswith("verified 3 entries")
+    assert "space3" in run_command("registry", "audit", "--most", "1").out
+    shown = run_command("registry", "audit")
+    assert [one for one in ("space1", "space2", "space3") if one in shown.out] == ["space2", "space3"]
+    assert shown.err == "only the newest 2 of 3 entries are shown\n"
+
+
+def test_an_empty_log_is_broken(answered):
+    answered()
+    done = run_command("registry", "audit", "--verify")
+    assert (done.code, "AUDIT_BROKEN" in done.err) == (4, True)
+
+
+def test_pages_of_a_log_that_do_not_go_on_are_refused(answered, monkeypatch):
+    answered()
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {"entries": [], "next": 0})
+    assert "REGISTRY_ANSWER" in run_command("registry", "audit").err
 
 
 @pytest.mark.usefixtures("answered")

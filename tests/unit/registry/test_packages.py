@@ -5,8 +5,9 @@ from tests.support.memory_packages import MemoryPackages
 from tests.support.registry_site import skill_archive
 
 from skillwire.errors import NotFoundError, TrustError
+from skillwire.model.access import Access
 from skillwire.model.digest import Digest
-from skillwire.model.package import Role
+from skillwire.model.package import Account, Change, PackageName, Role, State, Status
 from skillwire.registry.accounts import ADMIN, PUBLISH, Actor
 from skillwire.registry.packages import Registry
 from skillwire.server.transfers import read_upload
@@ -49,3 +50,29 @@ async def test_a_token_for_other_namespaces_is_refused_with_its_limit():
     assert "--namespace ann" in str(refused.value.fix), "the fix does not widen the token"
     with pytest.raises(TrustError, match="needs the scope admin"):
         await registry.require(actor._replace(scopes=frozenset({PUBLISH})), Role.PUBLISHER, "bob", scope=ADMIN)
+
+
+async def test_a_state_an_access_and_a_reader_that_are_there_already_are_not_recorded_again():
+    store = MemoryPackages()
+    registry, actor = Registry(store, lambda: 1.0), Actor("ann", frozenset({PUBLISH, ADMIN}))
+    await store.add_account(Account("bob", 1.0), Change(1.0, "bob", "account.create", "bob"))
+    archive = skill_archive()
+    right = await registry.check_publication(actor, "ann")
+    await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))
+    first = len(await store.audit(0, 99))
+    yanked, archived = State(Status.YANKED, "leaks"), State(Status.ARCHIVED)
+    for _ in range(2):
+        package = await store.package(PackageName("ann", "notes"))
+        await registry.set_version_state(actor, package, "1.0.0", yanked)
+        await registry.change_package(actor, package, access=Access.PRIVATE, state=archived)
+        await registry.set_reader(actor, package, "bob", may_read=True)
+    await registry.set_version_state(actor, package, "1.0.0", State(Status.YANKED, "leaks keys"))
+    await registry.set_reader(actor, package, "bob", may_read=False)
+    assert [one.change.action for one in await store.audit(first, 99)] == [
+        "version.yanked",
+        "package.access",
+        "package.archived",
+        "package.share",
+        "version.yanked",
+        "package.share",
+    ]

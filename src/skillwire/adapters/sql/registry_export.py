@@ -129,6 +129,8 @@ async def import_registry(
         async for page in _pages(connection, "audit", ENTRY.split(", "), 1):
             with _refusals(folder / "audit.jsonl", 0):
                 last = verify_entries(map(read_entry, page), last)
+        if last is None and rows["accounts"]:
+            raise TrustError("AUDIT_BROKEN", "the log is empty, and there are accounts")
         return rows
 
     return await database.write(read, SqlPackages.turn)

@@ -129,6 +129,13 @@ def set_at(column, value):
     return lambda row: row.__setitem__(column, value)
 
 
+def empty_log(folder):
+    (folder / "audit.jsonl").write_text("")
+    header = json.loads((folder / "registry.json").read_text())
+    header["rows"]["audit"] = 0
+    (folder / "registry.json").write_text(json.dumps(header))
+
+
 DAMAGES = [
     lambda folder: (folder / "registry.json").unlink(),
     lambda folder: (folder / "registry.json").write_text('{"form": "skillwire/registry-export/9"}'),
@@ -149,6 +156,7 @@ DAMAGES = [
     lambda folder: change_line(folder / "members.jsonl", 0, set_at(2, "king")),
     lambda folder: change_line(folder / "audit.jsonl", 1, set_at(2, "eve")),
     lambda folder: change_line(folder / "audit.jsonl", 1, set_at(5, "no JSON")),
+    empty_log,
 ]
 
 

@@ -267,7 +267,12 @@ class RequestContext:
             await catalog.reach(min(int(change), await registry.store.revision()))
 
     async def stamp_change(self) -> None:
-        """Have the response name the last change, for later requests of this client at any server."""
+        """Have the response to an account name the last change, for later requests of this client at any server.
+
+        Other callers change nothing that is listed, and would learn that private packages change.
+        """
+        if self.principal is None or not self.principal.account:
+            return
         with suppress(StorageError):  # the change stands
             if (registry := self._services.registry) is not None:
                 fields = {

@@ -762,6 +762,11 @@ class TestReadYourWrites:
         monkeypatch.setattr(site.application.catalog, "follow", None)
         assert (await site.get(self.INDEX, {"Skillwire-Revision": sent})).status == 200
 
+    async def test_a_stranger_learns_no_change(self, site):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        begun = await site.call("POST", "/oauth/device", body=b"client_id=x", fields=form)
+        assert (begun.status, begun.fields.get("skillwire-revision")) == (200, None)
+
     async def test_a_refused_change_and_a_read_name_none(self, site):
         refused = await site.call("POST", "/namespaces/ann/packages", body=b"no archive", by="ann")
         read = await site.call("GET", "/packages/ann/notes", by="ann")

@@ -28,7 +28,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import ASGIApp, Scope
 
 from skillwire import limits
-from skillwire.errors import DecodeError, NotFoundError, UsageError
+from skillwire.errors import ConflictError, DecodeError, NotFoundError, UsageError
 from skillwire.folder.publish import PreparedSkill
 from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
@@ -43,7 +43,7 @@ from skillwire.model.package import (
     read_package_name,
     version_order,
 )
-from skillwire.model.skill import FileContent
+from skillwire.model.skill import FileContent, Skill
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS
 from skillwire.registry.accounts import PUBLISH, Actor
 from skillwire.registry.packages import PublishedVersion
@@ -69,6 +69,8 @@ _BETWEEN: Final = "--"
 _FORM: Final = {"multipart/form-data": {"type": "object"}}
 _YANKED: Final = "deleted by its publisher"
 _FIELDS: Final = 16
+#: How often a free version is chosen: of uploads at once that choose the same, one gets it.
+_CHOICES: Final = 32
 #: The header field that one of the SDKs always sends.
 _TIMES_AS_TEXT: Final = "Anthropic-Version"
 _VARY: Final = f"{_TIMES_AS_TEXT}, {IDENTITY_FIELDS}"
@@ -296,19 +298,23 @@ class HostedSkillRoutes(ClientRoutes):
             content = first if is_archive(first) else files
             uploaded = await asyncio.to_thread(Digest.of, content if isinstance(content, bytes) else body.data)
             prepared = await publications.read(content, right.namespace, name=name)
-            version = await self._free_version(prepared)
-            if package and default:
-                made = version or prepared.skill.version
-                latest = latest_version((one, Status.ACTIVE) for one in (package.latest or made, made))
-                if (default == "true") != (latest == made):
-                    raise _no_default(latest)
-            return await self._registry.publish(right, prepared, uploaded, version=version)
+            is_stated, choices = _states_version(prepared), 0
+            while True:
+                version = "" if is_stated else await self._free_version(prepared.skill)
+                if package and default:
+                    made = version or prepared.skill.version
+                    latest = latest_version((one, Status.ACTIVE) for one in (package.latest or made, made))
+                    if (default == "true") != (latest == made):
+                        raise _no_default(latest)
+                choices += 1
+                try:
+                    return await self._registry.publish(right, prepared, uploaded, version=version)
+                except ConflictError as error:
+                    if error.code != "VERSION_EXISTS" or is_stated or choices == _CHOICES:
+                        raise
 
-    async def _free_version(self, prepared: PreparedSkill) -> str:
-        """Return the version to publish as, empty for the folder's own."""
-        skill = prepared.skill
-        if prepared.folder.manifest.version or VERSION_RULES.isdisjoint(one.code for one in skill.findings):
-            return ""
+    async def _free_version(self, skill: Skill) -> str:
+        """Return the version to publish as, empty for the skill's own."""
         versions = await self._store.versions(PackageName(skill.publisher, skill.name))
         if not versions:
             return ""
@@ -365,6 +371,11 @@ async def read_form(scope: Scope, body: bytes) -> tuple[list[FileContent], str]:
 
 def _after(query: Mapping[str, str]) -> str:
     return query.get("after") or query.get("page", "")
+
+
+def _states_version(prepared: PreparedSkill) -> bool:
+    findings = (one.code for one in prepared.skill.findings)
+    return bool(prepared.folder.manifest.version) or VERSION_RULES.isdisjoint(findings)
 
 
 def _asked(context: RequestContext, package: Package) -> str:

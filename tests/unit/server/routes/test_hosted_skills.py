@@ -1,6 +1,8 @@
 """The API of hosted skills over the registry: each route in the shape that SDKs read, and who may use it."""
 
+import asyncio
 from datetime import datetime
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.support.client_apis import HOSTED, form, host, unzipped
@@ -9,6 +11,7 @@ from tests.support.registry_site import skill_files, tar_gz, zipped
 
 from skillwire import limits
 from skillwire.server import openapi
+from skillwire.server.routes import hosted_skills
 
 #: Files of a skill that states no version.
 PLAIN = {"SKILL.md": '---\nname: notes\ndescription: "Does something useful."\n---\n\nDo it.\n', "a.py": "1"}
@@ -160,6 +163,22 @@ class TestPublishing:
         other = await host(site, skill_files(text="Other.\n"), by="ann", skill="ann--notes")
         assert error_of(other) == (409, "conflict_error", "VERSION_EXISTS")
         assert other.fields["x-should-retry"] == "false"  # otherwise SDKs upload it twice more
+
+    @pytest.mark.parametrize("skill", ["", "ann--notes"])
+    async def test_uploads_at_once_that_state_no_version_get_one_each(self, site, skill):
+        if skill:
+            await host(site, PLAIN, by="ann")
+        changed = [{**PLAIN, "a.py": f"new {number}"} for number in range(8)]
+        made = await asyncio.gather(*[host(site, files, by="ann", skill=skill) for files in changed])
+        assert [one.status for one in made] == [200] * 8
+        found = (await site.get(f"{NOTES}/versions")).json()["data"]
+        assert {one["id"] for one in found} == {f"0.1.{number}" for number in range(9 if skill else 8)}
+
+    async def test_a_version_is_chosen_again_some_times(self, site, monkeypatch):
+        await host(site, PLAIN, by="ann")
+        monkeypatch.setattr(hosted_skills.HostedSkillRoutes, "_free_version", AsyncMock(return_value="0.1.0"))
+        refused = await host(site, {**PLAIN, "a.py": "2"}, by="ann", skill="ann--notes")
+        assert error_of(refused) == (409, "conflict_error", "VERSION_EXISTS")
 
     async def test_the_default_version_is_the_latest(self, site):
         for version in ("1.0.0", "1.1.0"):

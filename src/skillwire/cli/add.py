@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.cli.documents import ReviewObject, VersionObject
+    from skillwire.cli.documents import (
+        FileChangeObject,
+        PlanSkill,
+        PlanSources,
+        ReportFields,
+        ReviewObject,
+        VersionObject,
+    )
     from skillwire.client.sync import Client
     from skillwire.errors import SkillwireError
     from skillwire.folder.differences import FileChange
@@ -99,18 +106,19 @@ def command(
                 else client.plan(*references, agents=agents, copy=copy, choose=choose)
             )
         _check_chosen(names, plan)
-        more = {"rungs": client.rungs}
+        rungs = client.rungs
         plan = inspect(client, output, plan, consent=yes)
         if dry_run:
-            print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
+            print_plan(output, plan, consent=yes, overwrite=overwrite, more={"rungs": rungs})
             return
         if not frozen and any(review.is_reused for review in reviews_of(plan)):
             exact = [f"{row.skill.name}@{row.wanted}" for row in plan.pending if row.wanted.startswith("sha256:")]
             _, held = client.hold_back(plan, [*exact, *(row.skill.name for row in plan.pending)])
             for error in held.values():
                 raise error
-        document = ("skillwire/add/1", more)
-        if code := carry_out(client, output, plan, consent=yes, overwrite=overwrite, document=document):
+        report, fields = carry_out(client, output, plan, consent=yes, overwrite=overwrite)
+        output.document({"schema": "skillwire/add/1", "rungs": rungs, **fields})
+        if code := print_report(output, report):
             raise click.exceptions.Exit(code)
         for text in references:
             path = parse_reference(text).path
@@ -145,13 +153,11 @@ def carry_out(
     *,
     consent: bool,
     overwrite: bool,
-    document: tuple[str, dict[str, Any]],
     held: Mapping[str, SkillwireError] | None = None,
-) -> int:
-    """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors.
+) -> tuple[InstallReport, ReportFields]:
+    """Ask the necessary questions and apply the plan; return the report, also for ``--json``.
 
-    ``document`` is the schema of the JSON document, and its own fields; ``held`` are the errors
-    of updates that the plan does not contain.
+    ``held`` are the errors of updates that the plan does not contain.
     """
     for row in plan.pending:
         if row.required_by:
@@ -171,10 +177,15 @@ def carry_out(
     with output.progress.during("adding", len(plan.pending)):
         report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=output.progress.advance)
     report = report._replace(failed={**report.failed, **(held or {})})
-    schema, more = document
-    more = {**more, "reviews": [review_object(review) for review in reviews_of(plan)]}
-    _print_report(output, client, report, schema, more)
-    return max((error.exit_code for error in report.failed.values()), default=0)
+    reviews = [review_object(review) for review in reviews_of(plan)]
+    return report, {
+        "reviews": reviews,
+        "root": str(client.root),
+        "installed": [locked_object(locked) for locked in report.installed],
+        "updated": list(report.updated),
+        "unchanged": list(report.unchanged),
+        "failed": {name: error.diagnostics() for name, error in report.failed.items()},
+    }
 
 
 def _choose(names: Sequence[str], found: Sequence[SkillRef], *, root: Path, agreed: bool) -> Sequence[SkillRef]:
@@ -219,9 +230,9 @@ def _reference_from_here(skill: SkillRef, root: Path) -> str:
     return folder if folder.startswith(".") else f"./{folder}"
 
 
-def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: Mapping[str, Any]) -> None:
+def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: bool, more: PlanSources) -> None:
     """Print the actions of a plan, given the user's answers."""
-    rows: list[dict[str, Any]] = [
+    rows: list[PlanSkill] = [
         {
             "name": row.skill.name,
             "state": row.state,
@@ -234,10 +245,10 @@ def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: b
         }
         for row in plan.skills
     ]
-    answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
-    reviews = [review_object(review) for review in reviews_of(plan)]
-    document = {"schema": "skillwire/plan/1", **more, "skills": rows, **answers, "reviews": reviews}
-    output.document(document)
+    output.document({
+        "schema": "skillwire/plan/1", **more, "skills": rows, "unknown_origins": list(plan.unknown_origins),
+        "consent": consent, "overwrite": overwrite, "reviews": [review_object(review) for review in reviews_of(plan)],
+    })  # fmt: skip
     conflict = "would replace" if overwrite else "would ask about"
     verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}
     for base in plan.unknown_origins:
@@ -249,17 +260,8 @@ def print_plan(output: Output, plan: InstallPlan, *, consent: bool, overwrite: b
         )
 
 
-def _print_report(output: Output, client: Client, report: InstallReport, schema: str, more: dict[str, Any]) -> None:
-    document = {
-        "schema": schema,
-        **more,
-        "root": str(client.root),
-        "installed": [locked_object(locked) for locked in report.installed],
-        "updated": list(report.updated),
-        "unchanged": list(report.unchanged),
-        "failed": {name: error.diagnostics() for name, error in report.failed.items()},
-    }
-    output.document(document)
+def print_report(output: Output, report: InstallReport) -> int:
+    """Print what was done; return the highest exit code of the errors."""
     for locked in report.installed:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
@@ -274,6 +276,7 @@ def _print_report(output: Output, client: Client, report: InstallReport, schema:
     for name, error in report.failed.items():
         output.note(failure("failed "), bold(name))
         output.error(error.diagnostics(), is_last=name == last)
+    return max((error.exit_code for error in report.failed.values()), default=0)
 
 
 _NAMED: Final = 8  # values of a kind in a line
@@ -302,9 +305,10 @@ def diff_command(
         review = client.diff(reference, version)
         changes = review.changes()
         wanted = "" if version else next((one.wanted for one in client.installed() if one.name == reference), "")
-    files = [{"path": one.path, "change": one.kind, "reason": one.reason, "lines": one.lines} for one in changes]
-    document = {"schema": "skillwire/diff/1", **review_object(review), "files": files}
-    output.document(document)
+    files: list[FileChangeObject] = [
+        {"path": one.path, "change": one.kind, "reason": one.reason, "lines": tuple(one.lines)} for one in changes
+    ]
+    output.document({"schema": "skillwire/diff/1", **review_object(review), "files": files})
     print_difference(output, review)
     print_changes(output, changes, most=0 if summary else None)
     if not changes:

@@ -157,9 +157,10 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
 
 
 def _print_plan(plan: LoginPlan, store: Literal["file", "keyring"], output: Output) -> None:
-    fields = {"hosts": list(plan.hosts), "scopes": list(plan.scopes), "stored_in": store}
-    document = {"schema": "skillwire/auth-login-plan/1", **plan._asdict(), **fields}
-    output.document(document)
+    output.document({
+        "schema": "skillwire/auth-login-plan/1", "origin": plan.origin, "kind": plan.kind, "header": plan.header,
+        "hosts": list(plan.hosts), "scopes": list(plan.scopes), "stored_in": store,
+    })  # fmt: skip
     carried = f"  sent as {plan.header}" if plan.header else ""
     output.line("would log in to ", bold(plan.origin), dim(f"  {_KIND_NAMES[plan.kind]}{carried}"))
     for host in plan.hosts:

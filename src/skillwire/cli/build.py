@@ -157,5 +157,7 @@ def _print_result(output: Output, site: str, report: BuildReport) -> None:
         written, removed = report.changes
         files = f"{written} files written, {removed} removed"
         output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
-    facts = {"skills": report.public, "not_public": kept_back, "read": report.loaded, "unchanged": report.unchanged}
-    output.document({"schema": "skillwire/build/1", "site": site, **facts, "changes": report.changes})
+    output.document({
+        "schema": "skillwire/build/1", "site": site, "skills": report.public, "not_public": kept_back,
+        "read": report.loaded, "unchanged": report.unchanged, "changes": report.changes,
+    })  # fmt: skip

@@ -73,9 +73,10 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         authority_files.check_new(folder)
     else:
         authority_files.AuthorityFolder.create(folder, name, time.time())
-    files = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
-    facts = {"dry_run": dry_run, "folder": str(folder), **files, "encrypted": is_encrypted}
-    output.document({"schema": "skillwire/ca/1", **facts})
+    output.document({
+        "schema": "skillwire/ca/1", "dry_run": dry_run, "folder": str(folder), "root": str(folder / "root.pem"),
+        "center": str(folder / "center.pem"), "revocations": str(folder / "revocations.pem"), "encrypted": is_encrypted,
+    })  # fmt: skip
     output.line(success("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:

@@ -34,7 +34,7 @@ from skillwire.wire.exchange import TimeLimit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.cli.documents_run import Method, RequestObject
+    from skillwire.cli.documents_run import CallDocument, CallProvider
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
@@ -196,16 +196,15 @@ def command(
         "idempotency_key": idempotency_key,
         "consent": yes,
     }
-    document = None if inputs is None else _read_object(inputs)
-    call = CallRequest(pairs, document, arguments, target, dry_run=dry_run)
-    more: dict[str, Any] = {}
+    call = CallRequest(pairs, None if inputs is None else _read_object(inputs), arguments, target, dry_run=dry_run)
+    provider: CallProvider = {}
     if (capability := lan_capability(reference)) is not None:
         if token is not None:
             message = "--token is for one origin, and lan: may resolve to any origin"
             raise UsageError("USAGE", message, fix="Leave it out.")
         with open_client(output) as client:
-            execution, more = _call_lan(output, client, capability, call, use_unverified=use_unverified)
-            more["rungs"] = client.rungs
+            execution, provider = _call_lan(output, client, capability, call, use_unverified=use_unverified)
+            rungs = client.rungs
     else:
         with open_client(output, references=[reference], token=token) as client:
             limit = TimeLimit(timeout)
@@ -213,14 +212,16 @@ def command(
                 skill = client.show(reference, timeout=timeout)
                 parameters, media_type = _accepted_inputs(skill)
             call = call._replace(arguments={**arguments, "timeout": limit.left()})
-            more["rungs"] = client.rungs
+            rungs = client.rungs
             execution = Call(output, skill, call).make(parameters, media_type)
     if execution is None:
         return
+    own = execution_object(execution)
+    document: CallDocument = {"schema": "skillwire/call/1", **own, **provider, "rungs": rungs}
     if execution.is_final or wait:
-        conclude(output, "skillwire/call/1", execution, target, more)
+        conclude(output, document, execution, target)
     else:
-        output.document({"schema": "skillwire/call/1", **execution_object(execution), **more})
+        output.document(document)
         output.line(str(execution.execution_id))
         hint_next(output, execution)
 
@@ -353,17 +354,18 @@ def _accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition],
 
 
 def _print_plan(output: Output, prepared: PreparedCall) -> None:
-    body = None if prepared.body is None else json.loads(prepared.body)
-    request: RequestObject = {
-        "method": cast("Method", prepared.method),
-        "url": prepared.url,
-        "headers": dict(prepared.headers),
-        "body": body,
-    }
-    facts = {"skill_id": prepared.skill_id, "request": request, "inputs": dict(prepared.inputs)}
-    output.document({"schema": "skillwire/call-plan/1", **facts})
-    output.line(bold(f"{prepared.method} "), prepared.url)
-    output.table([dim(name), value] for name, value in prepared.headers.items())
+    skill_id, method, url, headers, content, inputs = prepared
+    body = None if content is None else json.loads(content)
+    output.document(
+        {
+            "schema": "skillwire/call-plan/1",
+            "skill_id": skill_id,
+            "request": {"method": method, "url": url, "headers": dict(headers), "body": body},
+            "inputs": dict(inputs),
+        }
+    )
+    output.line(bold(f"{method} "), url)
+    output.table([dim(name), value] for name, value in headers.items())
     if body is not None:
         output.line()
         output.text(json.dumps(body, indent=2, ensure_ascii=False))
@@ -376,7 +378,7 @@ def _call_lan(
     request: CallRequest,
     *,
     use_unverified: bool | None,
-) -> tuple[RemoteExecution | None, dict[str, Any]]:
+) -> tuple[RemoteExecution | None, CallProvider]:
     """Call a provider of a capability; return the execution and the fields for ``--json``."""
     timeout = request.arguments["timeout"]
     providers = client.lan.providers(capability, use_unverified=use_unverified, timeout=timeout)

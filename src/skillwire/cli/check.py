@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
@@ -40,7 +40,8 @@ from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding
 
 if TYPE_CHECKING:
-    from skillwire.protocols.skill_sharing.judge import DocumentReport
+    from skillwire.cli.documents_run import CheckDocument, ValidatedDocument
+    from skillwire.protocols.skill_sharing.judge import DocumentKind, DocumentReport
 
 
 _STYLES: Final[dict[str, Callable[[object], Styled | str]]] = {
@@ -208,7 +209,7 @@ def _formatted(form: str, findings: Sequence[Finding], checked: Sequence[str]) -
     if form == "text":
         yield from ("".join(part.text for part in line) for finding in findings for line in text_lines(finding))
         return
-    document: dict[str, Any] = {"schema": "skillwire/check/1", **json_document(findings, checked)}
+    document: CheckDocument = {"schema": "skillwire/check/1", **json_document(findings, checked)}
     yield encode_document(sarif_document(findings) if form == "sarif" else document)
 
 
@@ -248,7 +249,7 @@ _VALUE_COLUMNS: Final = 300  # columns of a value
 @network_options
 @output_options
 def validate_command(
-    *, output: Output, sources: tuple[str, ...], kind: str | None, **network: Unpack[NetworkOptions]
+    *, output: Output, sources: tuple[str, ...], kind: DocumentKind | None, **network: Unpack[NetworkOptions]
 ) -> None:
     """Report every error in Skill Sharing documents: descriptors, indexes, invocation requests and responses.
 
@@ -260,13 +261,21 @@ def validate_command(
     reports = [
         (source, validate_document(_read_document(source, output, **network), source, kind)) for source in sources
     ]
-    documents = [
+    documents: list[ValidatedDocument] = [
         {
             "source": source,
             "type": report.kind,
             "valid": not report.faults,
             "errors": [
-                {"code": fault.code, **fault.violation._asdict(), "place": fault.place} for fault in report.faults
+                {
+                    "code": code,
+                    "path": wrong.path,
+                    "message": wrong.message,
+                    "expected": wrong.expected,
+                    "actual": wrong.actual,
+                    "place": place,
+                }
+                for code, wrong, place in report.faults
             ],
         }
         for source, report in reports

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.adapters.checks import Diagnosis
-    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, DoctorCheck, ServeSetting
+    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, ServeSetting
 
 
 _PASSWORD: Final = re.compile(r"(://[^@/]*:|[?&]password=)[^@&]*")
@@ -255,9 +255,9 @@ def doctor_command(*, output: Output, offline: bool, for_user: bool, store: str)
         {
             "schema": "skillwire/doctor/1",
             "checks": [
-                cast("DoctorCheck", {"section": section.title, **diagnosis._asdict()})
+                {"section": section.title, "severity": row.severity, "what": row.what, "why": row.why, "fix": row.fix}
                 for section in sections
-                for diagnosis in section.diagnoses
+                for row in section.diagnoses
             ],
             "counts": {severity: counted[severity] for severity in counted},
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters import dht
     from skillwire.adapters.dht import agent as node
+    from skillwire.cli.documents_run import DhtFindDocument, DhtPingDocument, DhtPutFields, DhtStatusDocument
     from skillwire.cli.output import Output, Part
     from skillwire.client.dht import Client, Match
     from skillwire.model.lan import DhtAnswer, DhtPut
@@ -97,9 +98,9 @@ async def _serve(output: Output, settings: LanSettings) -> None:
 
     async with node.DhtAgent(settings, on_trouble=warn) as agent:
         state = agent.status()
-        document = {"schema": "skillwire/dht-serve/1", "node_id": state.node_id, "addresses": list(state.addresses)}
-        output.document(document)
-        output.line("node ", bold(state.node_id[:16]), " at ", bold(", ".join(state.addresses)), "; Ctrl-C stops")
+        addresses = list(state.addresses)
+        output.document({"schema": "skillwire/dht-serve/1", "node_id": state.node_id, "addresses": addresses})
+        output.line("node ", bold(state.node_id[:16]), " at ", bold(", ".join(addresses)), "; Ctrl-C stops")
         if not settings.dht.bootstrap:
             output.note(dim("the first node: "), "others join with --bootstrap and one of these addresses")
         stopped = asyncio.Event()
@@ -123,7 +124,8 @@ def status(*, output: Output, **entry: Unpack[_Entry]) -> None:
             client.find_by_capability(["status"], timeout=entry["timeout"])
             process, state = None, client.status()
         origin = "a node that joined for this command"
-    _print_document(output, "skillwire/dht-status/1", state, process=process)
+    document: DhtStatusDocument = ({"schema": "skillwire/dht-status/1", "process": process}, state)
+    output.document(document)
     output.line("node     ", bold(state.node_id), dim(f"  profile {state.profile}"))
     output.line("source   ", origin)
     output.line("nodes    ", bold(str(state.nodes)), f" in {plural(len(state.buckets), 'bucket')}")
@@ -215,7 +217,8 @@ def ping(*, output: Output, address: str, **entry: Unpack[_Entry]) -> None:
     place = source.read_node(address)
     with _client({**entry, "bootstrap": entry["bootstrap"] or (address,)}) as client:
         pong = client.ping(*place, timeout=entry["timeout"])
-    _print_document(output, "skillwire/dht-ping/1", pong, address=address)
+    document: DhtPingDocument = ({"schema": "skillwire/dht-ping/1", "address": address}, pong)
+    output.document(document)
     trust = success(pong.trust) if pong.trust == "verified" else warning(pong.trust)
     output.line(bold(pong.agent_id), f"  {pong.seconds * 1000:.1f} ms  ", trust, dim(f"  node {pong.node_id}"))
 
@@ -228,7 +231,8 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
         trust = success(skill.trust) if skill.trust == "verified" else warning(skill.trust)
         facts = (dim(skill.version), trust, dim(f"{ago(now - skill.announced)} ago"), dim(skill.agent_id))
         rows.append([bold(skill.skill_id), *facts, skill.endpoint, ", ".join(skill.capabilities)])
-    _print_document(output, "skillwire/dht-find/1", answer)
+    document: DhtFindDocument = ({"schema": "skillwire/dht-find/1"}, answer)
+    output.document(document)
     output.table(rows)
     output.note(
         dim(f"{plural(answer.asked, 'node')} answered in {answer.seconds * 1000:.0f} ms{source.unreached([answer])}")
@@ -237,12 +241,9 @@ def _print_answer(output: Output, answer: DhtAnswer, wanted: str) -> None:
 
 def _print_put(output: Output, skill_id: str, done: DhtPut, version: str | None) -> None:
     """Print that a skill was put in a version, or removed without one."""
-    _print_document(output, "skillwire/dht-put/1", done, skill_id=skill_id, removed=version is None)
+    fields: DhtPutFields = {"schema": "skillwire/dht-put/1", "skill_id": skill_id, "removed": version is None}
+    output.document((fields, done))
     verb, shown = ("put", f" {version}") if version else ("removed", "")
     output.line(success(verb), " ", bold(skill_id), shown, f"  on {plural(done.stored, 'node')}")
     if missing := source.unreached([done]):
         output.note(dim(missing.removeprefix("; ")))
-
-
-def _print_document(output: Output, schema: str, value: NamedTuple, **more: object) -> None:
-    output.document({"schema": schema, **more, **value._asdict()})

@@ -1,20 +1,24 @@
 """JSON documents that commands print with ``--json`` about skills, installing, settings, errors and the local network.
 
-A command prints a dictionary of one of these types, from which :mod:`skillwire.cli.explain` makes the published schema;
-tests validate every document that they make a command print. The texts in ``Annotated`` describe the fields; a third
-argument has the values that a field takes. A named tuple is printed as an object of its fields. Apart
-from ``explain``, commands import the types for type checking only. ``Output.document`` adds ``findings`` to each.
+A document is declared once, here or in :mod:`skillwire.cli.documents_run`. ``Output.document`` takes a ``Document`` and
+``print_event`` an ``Event``, the unions of all types, so a missing, wrong or further field in a command fails the type
+check. :mod:`skillwire.cli.explain` makes the published schemas from the same unions. The texts in ``Annotated``
+describe the fields; a third argument has the values that a field takes. A named tuple is printed as an object of its
+fields, and a pair of types is one object. ``Output.document`` adds ``findings`` to each. At run time a document is a
+plain dictionary: apart from ``explain``, commands import the types for type checking only.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, Never, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple, Never, NotRequired, TypedDict
 
 from skillwire.errors import Diagnostics
 from skillwire.folder.differences import DiffLine
-from skillwire.model.lan import LanMember
-from skillwire.model.ref import RpcFacts, SharedFacts
+from skillwire.model.lan import FoundVia, Freshness, GoneReason, LanMember, LanStatus, SkillChange, Trust
+from skillwire.model.ref import AnyArtifactType, RpcFacts, SharedFacts
 from skillwire.model.skill import Finding
+from skillwire.resolver.context import AnsweredBy
 from skillwire.resolver.ladder import RungTrace
 
 
@@ -36,9 +40,6 @@ class VersionObject(TypedDict):
     digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
 
 
-Freshness = Literal["live", "cached", "stale"]
-
-
 class RefObject(VersionObject):
     name: Annotated[str, "Name"]
     reference: Annotated[str, "Reference for commands"]
@@ -49,8 +50,8 @@ class RefObject(VersionObject):
     found_via: Annotated[str, "Sources that listed it"]
     heard_at: Annotated[float, "Time when the source was read, or heard it, in seconds since the epoch"]
     freshness: Annotated[Freshness, "live, cached since heard_at, or stale (offline only)"]
-    health: Annotated[str | None, "Health on the local network; null for other sources"]
-    trust: Annotated[str | None, "Trust in its key on the local network; null for other sources"]
+    health: Annotated[LanStatus | None, "Health on the local network; null for other sources"]
+    trust: Annotated[Trust | None, "Trust in its key on the local network; null for other sources"]
     shared: Annotated[SharedFacts | None, "Skill Sharing fields; null if not asked or not listed there"]
     rpc: Annotated[RpcFacts | None, "Skills Protocol fields; null if not found at an endpoint"]
 
@@ -62,30 +63,31 @@ class LanSkillObject(TypedDict):
     endpoint: Annotated[str, "HOST:PORT of its server"]
     capabilities: Annotated[list[str], "Capabilities"]
     scenes: Annotated[list[str], "Scenes it takes part in"]
-    status: Annotated[
-        Literal["HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"], "Health of the skill"
-    ]
+    status: Annotated[LanStatus, "Health of the skill"]
     trust: Annotated[
-        Literal["verified", "unverified", "not known", "revoked"],
+        Trust,
         "Whether its key has a certificate chain to a configured root; not known for skills known from other agents; "
         "revoked ones are never used",
     ]
-    found_via: Annotated[Literal["multicast", "mdns", "dht", "cache"], "Source of the record"]
+    found_via: Annotated[FoundVia, "Source of the record"]
     freshness: Annotated[Freshness, "live, cached, or stale if a network problem is suspected"]
     heard_at: Annotated[float, "Time of the last sign of life, in seconds since the epoch"]
     stale: Annotated[bool, "Whether a network problem is suspected instead of a skill failure"]
 
 
 class StateObject(TypedDict):
-    status: Annotated[Literal["active", "deprecated", "yanked", "quarantined"], "Status of the version"]
+    status: Annotated[str, "Status of the version, as its origin names it: active, deprecated, yanked, quarantined"]
     reason: Annotated[str, "Reason of the status; empty for none"]
     successor: Annotated[str, "Skill to use instead; empty for none"]
 
 
-class FindHit(RefObject):
-    score: Annotated[float, "Higher is better"]
+class HitFacts(TypedDict):
     state: NotRequired[Annotated[StateObject, "State of its version, if it is not active"]]
     lan: NotRequired[Annotated[LanSkillObject, "With --lan: local network fields"]]
+
+
+class FindHit(RefObject, HitFacts):
+    score: Annotated[float, "Higher is better"]
 
 
 class FindDocument(TypedDict):
@@ -102,9 +104,6 @@ class FileObject(TypedDict):
     executable: Annotated[bool, "Whether it is executable"]
 
 
-ArtifactType = Literal["skill-md", "archive", "files", "folder", "git", "none"]
-
-
 class ReleaseObject(VersionObject, StateObject):
     published_at: Annotated[str | None, "RFC 3339 in UTC; null if unknown"]
     published_by: Annotated[str, "Account; empty if unknown"]
@@ -113,12 +112,16 @@ class ReleaseObject(VersionObject, StateObject):
 class ShowDocument(TypedDict):
     schema: Annotated[Literal["skillwire/show/1"], "A skill"]
     skill: Annotated[RefObject, "The skill"]
-    type: Annotated[ArtifactType, "Artifact type; none if only a descriptor exists"]
+    type: Annotated[AnyArtifactType, "Artifact type; none if only a descriptor exists"]
     rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
-    descriptor: NotRequired[Annotated[Any, "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
+    descriptor: NotRequired[Annotated[dict[str, object], "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
     versions: NotRequired[Annotated[list[ReleaseObject], "Its versions, if its origin lists them"]]
-    manifest: NotRequired[Annotated[dict[str, Any], "At a Skills Protocol endpoint: content of skill.toml"]]
-    frontmatter: NotRequired[Annotated[Any, "At a Skills Protocol endpoint: frontmatter of SKILL.md; null if unknown"]]
+    manifest: NotRequired[Annotated[dict[str, object], "At a Skills Protocol endpoint: content of skill.toml"]]
+    frontmatter: NotRequired[
+        Annotated[
+            Mapping[str, object] | None, "At a Skills Protocol endpoint: frontmatter of SKILL.md; null if unknown"
+        ]
+    ]
     body: NotRequired[Annotated[str, "With --body: the instructions"]]
     files: NotRequired[Annotated[list[FileObject], "With --files: the files"]]
 
@@ -187,7 +190,7 @@ class ReportFields(TypedDict):
     updated: Annotated[list[str], "Installed skills that replaced an earlier version"]
     unchanged: Annotated[list[str], "Skills that were already installed"]
     failed: Annotated[dict[str, Diagnostics], "Errors by skill name"]
-    reviews: NotRequired[Annotated[list[ReviewObject], "What the new and changed skills may do"]]
+    reviews: Annotated[list[ReviewObject], "What the new and changed skills may do"]
 
 
 class AddDocument(ReportFields):
@@ -203,16 +206,19 @@ class UpdateDocument(ReportFields):
 class PlanSkill(FolderFields):
     name: Annotated[str, "Name"]
     state: Annotated[Literal["new", "update", "unchanged", "conflict"], "Planned action"]
-    reason: Annotated[Any, "Reason of a conflict; otherwise empty or null"]
+    reason: Annotated[str, "Reason of a conflict; otherwise empty"]
     origin: Annotated[str, "Publisher's location"]
     version: Annotated[str | None, "Version; null if the index has none"]
     required_by: Annotated[str | None, "Chain of skills that require it; null if you named it"]
 
 
-class PlanDocument(TypedDict):
-    schema: Annotated[Literal["skillwire/plan/1"], "Plan of add or update, with --dry-run"]
+class PlanSources(TypedDict):
     compared: NotRequired[Annotated[list[ComparisonObject], "With update: each skill compared with its origin"]]
     rungs: NotRequired[Annotated[tuple[RungTrace, ...], "With add: sources tried for each reference, in order"]]
+
+
+class PlanDocument(PlanSources):
+    schema: Annotated[Literal["skillwire/plan/1"], "Plan of add or update, with --dry-run"]
     skills: Annotated[list[PlanSkill], "Planned skills"]
     unknown_origins: Annotated[list[str], "Origins without your consent"]
     consent: Annotated[bool, "Whether --yes would give that consent"]
@@ -259,11 +265,11 @@ class TrustDocument(DryRun):
 
 class LookupObject(TypedDict):
     url: Annotated[str, "Index URL that was requested"]
-    answered_by: Annotated[Any, "URL that responded; null without a response"]
-    age_seconds: Annotated[Any, "Age of the response"]
-    fresh_for_seconds: Annotated[Any, "Time until the response must be revalidated"]
-    generation: Annotated[Any, "Format generation of the index; null without one"]
-    entries: Annotated[Any, "Number of listed skills; null without an index"]
+    answered_by: Annotated[AnsweredBy | None, "What responded; null without a response"]
+    age_seconds: Annotated[float, "Age of the response"]
+    fresh_for_seconds: Annotated[float, "Time until the response must be revalidated"]
+    generation: Annotated[str | None, "Format generation of the index; null without one"]
+    entries: Annotated[int, "Number of listed skills"]
     credential: Annotated[str | None, "Source of the credential sent; null without one"]
     address_policy: Annotated[str, "allowed, or the code of the refusal"]
     error: Annotated[Diagnostics | None, "The error; null if the index was read"]
@@ -287,7 +293,7 @@ class WhichInstalled(TypedDict):
     version: Annotated[str | None, "Version; null without one"]
     digest: Annotated[str | None, "Digest; null without one"]
     same_origin: Annotated[bool, "Whether it came from this origin"]
-    current: Annotated[Any, "Whether it equals the origin's version; null if unknown"]
+    current: Annotated[bool | None, "Whether it equals the origin's version; null if unknown"]
     intact: Annotated[bool, "Whether its files match the lock"]
 
 
@@ -342,7 +348,7 @@ class ExplainDocument(TypedDict):
 ConfigValue = TypedDict(
     "ConfigValue",
     {
-        "value": Annotated[Any, "Text, true or false, or a list of texts"],
+        "value": Annotated[object, "Text, true or false, or a list of texts"],
         "from": Annotated[str, "Source of the value"],
     },
 )
@@ -382,10 +388,6 @@ class ServeSetting(ConfigValue):
 class ConfigServeDocument(TypedDict):
     schema: Annotated[Literal["skillwire/config-serve/1"], "Settings of a server, and their sources"]
     settings: Annotated[list[ServeSetting], "The settings"]
-
-
-LeaveReason = Literal["shutdown", "error", "maintenance", "upgrade"]
-EvictReason = Literal["silent", "revoked", "crowded"]
 
 
 class SceneObject(TypedDict):
@@ -480,22 +482,14 @@ class LanSnapshotEvent(LanEvent):
 
 class LanSkillEvent(LanEvent):
     event: Annotated[
-        Literal["registered", "updated", "status", "suspected", "stale"],
-        "A skill appeared, was updated, changed health, fell silent, or fell silent with many others (stale)",
+        SkillChange,
+        "A skill appeared, was updated, changed health, fell silent, fell silent with many others (stale), said "
+        "goodbye (left), or was removed (evicted)",
     ]
     skill: Annotated[ListedLanSkill, "The skill, in its current or last state"]
-
-
-class LanLeftEvent(LanEvent):
-    event: Annotated[Literal["left"], "A skill said goodbye"]
-    skill: Annotated[ListedLanSkill, "The skill, in its last state"]
-    reason: NotRequired[Annotated[LeaveReason, "Its reason; absent if only mDNS reported it"]]
-
-
-class LanEvictedEvent(LanEvent):
-    event: Annotated[Literal["evicted"], "A skill was removed"]
-    skill: Annotated[ListedLanSkill, "The skill, in its last state"]
-    reason: NotRequired[Annotated[EvictReason, "It was silent, its certificate was revoked, or others replaced it"]]
+    reason: NotRequired[
+        Annotated[GoneReason, "What it said goodbye with; or it was silent, revoked, or replaced (crowded)"]
+    ]
 
 
 class LanSceneEvent(LanEvent):
@@ -515,10 +509,23 @@ class SceneJoinedEvent(JoinedScene):
 class SceneChangeEvent(TypedDict):
     schema: Literal["skillwire/scene-event/1"]
     event: Annotated[
-        Literal["registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "missed"],
+        Literal[SkillChange, "scene", "missed"],
         "A change of the scene or of a skill in it",
     ]
     at: Annotated[float, "Time in seconds since the epoch"]
     skill: Annotated[LanSkillObject | None, "The skill, in its current or last state; null for a scene"]
     scene: Annotated[SceneObject | None, "The scene, in its current state; null for a skill"]
-    reason: Annotated[Literal["", LeaveReason, EvictReason], "Reason of left and evicted; otherwise empty"]
+    reason: Annotated[Literal["", GoneReason], "Reason of left and evicted; otherwise empty"]
+
+
+#: A line of a stream.
+Event = (
+    LanSnapshotEvent | LanSkillEvent | LanSceneEvent | LanMissedEvent | SceneJoinedEvent | SceneChangeEvent
+)  # fmt: skip
+Document = (
+    ErrorDocument | FindDocument | ShowDocument | CatDocument | DiffDocument | AddDocument | UpdateDocument |
+    PlanDocument | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument |
+    DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | ConfigCheckDocument |
+    ConfigServeDocument | SceneDocument | SceneListDocument | SceneRequestDocument | ShareDocument |
+    McpInstallDocument | LanTrustDocument
+)  # fmt: skip

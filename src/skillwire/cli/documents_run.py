@@ -1,20 +1,24 @@
 """JSON documents that commands print with ``--json`` about publishing, running, access, certificates and the DHT.
 
-See :mod:`skillwire.cli.documents`. A document of :data:`VALUES` has the fields of a value of the DHT, too, which
-describe themselves.
+See :mod:`skillwire.cli.documents`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from skillwire.adapters.files.static_site import SiteChanges
+from skillwire.cli import documents
 from skillwire.cli.documents import DryRun, LanSkillObject
+from skillwire.client.calls import HttpMethod
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation
 from skillwire.executions.tasks import FieldKind
+from skillwire.folder.report import CheckReport
 from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
+from skillwire.protocols.skill_sharing.judge import DocumentKind
 from skillwire.resolver.ladder import RungTrace
 
 
@@ -25,36 +29,22 @@ class InitDocument(DryRun):
     files: Annotated[list[str], "Files in it"]
 
 
-class CheckFinding(TypedDict):
-    code: Annotated[str, "Code; skillwire explain CODE explains it"]
-    level: Annotated[Literal["error", "warning", "note"], "Severity"]
-    message: Annotated[str, "The problem"]
-    cause: Annotated[str, "Why it matters"]
-    place: Annotated[SourceLocation, "Location"]
-    fix: Annotated[str, "What to do"]
-
-
-class CheckDocument(TypedDict):
+class CheckDocument(CheckReport):
     schema: Annotated[Literal["skillwire/check/1"], "Result of check"]
-    checked: Annotated[list[str], "Checked folders and files"]
-    errors: Annotated[int, "Number of errors"]
-    warnings: Annotated[int, "Number of warnings"]
-    notes: Annotated[int, "Number of notes"]
-    findings: Annotated[list[CheckFinding], "The findings"]
 
 
 class ValidationErrorObject(TypedDict):
     code: Annotated[str, "Code; skillwire explain CODE explains it"]
     path: Annotated[str, "JSON Pointer; empty for the whole document"]
     message: Annotated[str, "The problem"]
-    expected: Annotated[Any, "Expected value"]
-    actual: Annotated[Any, "Actual value; null if absent"]
+    expected: Annotated[object, "Expected value"]
+    actual: Annotated[object, "Actual value; null if absent"]
     place: Annotated[SourceLocation, "Location"]
 
 
 class ValidatedDocument(TypedDict):
     source: Annotated[str, "File or URL; - for standard input"]
-    type: Annotated[Literal["descriptor", "index", "request", "response"] | None, "Type; null if it is not JSON"]
+    type: Annotated[DocumentKind | None, "Type; null if it is not JSON"]
     valid: Annotated[bool, "Whether it has no violations"]
     errors: Annotated[list[ValidationErrorObject], "All violations"]
 
@@ -169,7 +159,7 @@ class ExecutionObject(TypedDict):
     reference: Annotated[str, "Reference of the skill; empty if only the status URL is known"]
     status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status"]
     cancelled: Annotated[bool, "Whether it was cancelled; its status is failed then"]
-    output: Annotated[Any, "Output; null without one"]
+    output: Annotated[object, "Output; null without one"]
     encoding: Annotated[Literal["json", "base64"], "Encoding of output"]
     content_type: Annotated[str, "Media type of an output that came at once"]
     error: Annotated[RemoteFailure | None, "The error; null unless it failed or timed out"]
@@ -196,27 +186,27 @@ class CalledProvider(TypedDict):
     passed_over: Annotated[list[SkippedProviderObject], "Skipped providers"]
 
 
-class CallDocument(ExecutionObject):
-    schema: Annotated[Literal["skillwire/call/1"], "A completed call, or an accepted one with --no-wait"]
-    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
+class CallProvider(TypedDict):
     lan: NotRequired[Annotated[CalledProvider, "For lan: calls: the provider"]]
 
 
-Method = Literal["GET", "POST", "PUT", "DELETE"]
+class CallDocument(ExecutionObject, CallProvider):
+    schema: Annotated[Literal["skillwire/call/1"], "A completed call, or an accepted one with --no-wait"]
+    rungs: Annotated[tuple[RungTrace, ...], "Sources that were tried, in order"]
 
 
 class RequestObject(TypedDict):
-    method: Annotated[Method, "Method"]
+    method: Annotated[HttpMethod, "Method"]
     url: Annotated[str, "URL"]
     headers: Annotated[dict[str, str], "Header fields; credentials are shown as ..."]
-    body: Annotated[Any, "InvocationRequest; null if the inputs are in the URL"]
+    body: Annotated[Mapping[str, object] | None, "InvocationRequest; null if the inputs are in the URL"]
 
 
 class CallPlanDocument(TypedDict):
     schema: Annotated[Literal["skillwire/call-plan/1"], "Request of a call, with --dry-run"]
     skill_id: Annotated[str, "ID of the skill"]
     request: Annotated[RequestObject, "The request"]
-    inputs: Annotated[dict[str, Any], "Inputs, with defaults"]
+    inputs: Annotated[Mapping[str, object], "Inputs, with defaults"]
 
 
 class RecentExecution(TypedDict):
@@ -303,8 +293,8 @@ class TaskDocument(DryRun):
     schema: Annotated[Literal["skillwire/task/1"], "A task after the command"]
     did: Annotated[Did, "What the command did"]
     task: Annotated[TaskObject, "The task"]
-    inputs: Annotated[Any, "Inputs by name"]
-    output_schema: Annotated[Any, "JSON Schema of the output; null if any JSON is valid"]
+    inputs: Annotated[Mapping[str, object], "Inputs by name"]
+    output_schema: Annotated[Mapping[str, object] | None, "JSON Schema of the output; null if any JSON is valid"]
     fields: Annotated[list[TaskField], "Fields of the form, as inbox complete accepts them"]
 
 
@@ -436,11 +426,17 @@ class KeyRequestDocument(DryRun, CertificateNames):
     request: Annotated[str | None, "The request, PEM, for ca issue --request; null with --dry-run"]
 
 
+class RegistryTrust(TypedDict):
+    roots: Annotated[list[str], "Files of the root certificates"]
+    intermediates: Annotated[list[str], "Files of the certificates of SkillCenter CAs"]
+    renewFrom: Annotated[str, "Registry that renews the certificate"]
+
+
 class KeyInstallDocument(DryRun):
     schema: Annotated[Literal["skillwire/key-install/1"], "An installed certificate"]
     key: Annotated[bool, "Whether a key was installed with it"]
     certificate: Annotated[AgentCertificate, "The certificate"]
-    trust: NotRequired[Annotated[dict[str, Any], "Settings of discovery.trust that trust a registry, from enroll"]]
+    trust: NotRequired[Annotated[RegistryTrust, "Settings of discovery.trust that trust a registry, from enroll"]]
 
 
 class ServeEvent(TypedDict):
@@ -511,7 +507,7 @@ class PackageStateDocument(TypedDict):
 
 class RegistryDocument(TypedDict):
     schema: Annotated[Literal["skillwire/registry/1"], "Answer of a registry, or rows of a list"]
-    answer: Annotated[dict[str, Any], "The answer as docs/reference/registry-api.md describes it"]
+    answer: Annotated[Mapping[str, object], "The answer as docs/reference/registry-api.md describes it"]
 
 
 class RegistryInitDocument(TypedDict):
@@ -526,19 +522,24 @@ class RegistryExportDocument(TypedDict):
     rows: Annotated[dict[str, int], "Rows by table"]
 
 
-class DhtFindDocument(TypedDict):
-    schema: Annotated[Literal["skillwire/dht-find/1"], "Records of the DHT, as dht find and dht get show them"]
-
-
-class DhtPutDocument(TypedDict):
+class DhtPutFields(TypedDict):
     schema: Annotated[Literal["skillwire/dht-put/1"], "A record that dht put stored, or dht remove removed"]
     skill_id: Annotated[str, "The skill"]
     removed: Annotated[bool, "Whether the record is a tombstone"]
 
 
-class DhtPingDocument(TypedDict):
+class DhtFindFields(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-find/1"], "Records of the DHT, as dht find and dht get show them"]
+
+
+class DhtPingFields(TypedDict):
     schema: Annotated[Literal["skillwire/dht-ping/1"], "A node that answered dht ping"]
     address: Annotated[str, "HOST:PORT that was asked"]
+
+
+class DhtStatusFields(TypedDict):
+    schema: Annotated[Literal["skillwire/dht-status/1"], "The state of a node, as dht status shows it"]
+    process: Annotated[int | None, "Process of this machine's node; null for one that joined for this command"]
 
 
 class DhtServeDocument(TypedDict):
@@ -547,15 +548,21 @@ class DhtServeDocument(TypedDict):
     addresses: Annotated[list[str], "HOST:PORT that it listens on"]
 
 
-class DhtStatusDocument(TypedDict):
-    schema: Annotated[Literal["skillwire/dht-status/1"], "The state of a node, as dht status shows it"]
-    process: Annotated[int | None, "Process of this machine's node; null for one that joined for this command"]
-
-
-#: Document → the value whose fields it has beside its own.
-VALUES: Final[dict[type, type]] = {
-    DhtFindDocument: DhtAnswer,
-    DhtPutDocument: DhtPut,
-    DhtPingDocument: DhtPong,
-    DhtStatusDocument: DhtStatus,
-}
+#: Documents with the fields of a value after their own.
+DhtFindDocument = tuple[DhtFindFields, DhtAnswer]
+DhtPutDocument = tuple[DhtPutFields, DhtPut]
+DhtPingDocument = tuple[DhtPingFields, DhtPong]
+DhtStatusDocument = tuple[DhtStatusFields, DhtStatus]
+Event = (
+    documents.Event | ServeListeningEvent | ServePublishedEvent | ServeBrokenEvent | ServeLanEvent | ServeStoppedEvent
+)
+Document = (
+    documents.Document | InitDocument | CheckDocument | ValidateDocument | BuildDocument | MarketplaceImportDocument |
+    MarketplaceExportDocument | GrantAddDocument | GrantListDocument | WorkerDocument | CallDocument |
+    CallPlanDocument | ExecutionsListDocument | TopDocument | ExecutionsShowDocument | ExecutionsResultDocument |
+    ExecutionsCancelDocument | InboxDocument | TaskDocument | AuthLoginDocument | AuthLoginPlanDocument |
+    AuthStatusDocument | AuthLogoutDocument | TokenDocument | TokensDocument | CaDocument | CaIssueDocument |
+    CaListDocument | KeyDocument | KeyRequestDocument | KeyInstallDocument | PublishDocument | PackageStateDocument |
+    RegistryDocument | RegistryInitDocument | RegistryExportDocument | DhtFindDocument | DhtPutDocument |
+    DhtPingDocument | DhtServeDocument | DhtStatusDocument
+)  # fmt: skip

@@ -29,12 +29,9 @@ from skillwire.cli.output import bold, dim, failure, output_options, print_end, 
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from skillwire.cli.documents_run import (
-        ExecutionObject,
-        RecentExecution,
-    )
+    from skillwire.cli.documents_run import Document, ExecutionObject, ExecutionsResultDocument, RecentExecution
     from skillwire.cli.output import Output, Part
     from skillwire.model.remote_execution import RemoteExecution
 
@@ -115,14 +112,11 @@ def execution_object(execution: RemoteExecution) -> ExecutionObject:
     }
 
 
-def conclude(
-    output: Output,
-    schema: str,
-    execution: RemoteExecution,
-    target: str | None,
-    more: Mapping[str, Any] | None = None,
-) -> None:
-    """Print the output of an execution, or write it to the file ``target``; raise its error if it has not completed."""
+def conclude(output: Output, document: Document, execution: RemoteExecution, target: str | None) -> None:
+    """Print the document and the output of an execution, or write it to the file ``target``.
+
+    Raises its error if it has not completed.
+    """
     if execution.log and not execution.is_completed:
         output.note(dim("end of its log:"))
         for line in execution.log.splitlines()[-_LOG_LINES:]:
@@ -142,7 +136,7 @@ def conclude(
             error.fix = f"skillwire executions result {name} -o FILE writes it elsewhere." if name else None
             raise
         output.note(success("written "), target)
-    output.document({"schema": schema, **execution_object(execution), **(more or {})})
+    output.document(document)
     if target is None and not output.as_json:
         _print_output(output, execution)
     if execution.blobs:
@@ -284,7 +278,8 @@ def result(*, output: Output, execution: str, wait: bool, timeout: float | None,
                 found = client.result(execution, timeout=timeout, on_change=watch.on_change)
             else:
                 found = client.execution(execution)
-    conclude(output, "skillwire/executions-result/1", found, target)
+    document: ExecutionsResultDocument = {"schema": "skillwire/executions-result/1", **execution_object(found)}
+    conclude(output, document, found, target)
 
 
 @command.command()

@@ -12,7 +12,6 @@ of allowed ones. Anything else makes N+1. Tests validate every document that a t
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
@@ -31,7 +30,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 import click
@@ -191,7 +189,6 @@ _SIMPLE: Final[dict[object, Schema]] = {
     int: {"type": "integer", "minimum": 0},  # every whole number in a document is a count
     float: {"type": "number"},
     bool: {"type": "boolean"},
-    Any: {},
     object: {},
 }
 
@@ -223,18 +220,19 @@ def schema_of(name: str) -> Schema:
 def _documents() -> dict[str, list[type]]:
     """Return name → the types of a document; a stream has one for each kind of line."""
     found: dict[str, list[type]] = {}
-    for module in map(importlib.import_module, ("skillwire.cli.documents", "skillwire.cli.documents_run")):
-        for kind in vars(module).values():
-            hints = get_type_hints(kind) if is_typeddict(kind) and kind.__module__ == module.__name__ else {}
-            name = get_args(hints["schema"])[0].removeprefix("skillwire/") if "schema" in hints else None
-            if name is not None and (name not in _STREAMS or "event" in hints):
-                found.setdefault(name, []).append(kind)
+    for kind in (*get_args(documents_run.Document), *get_args(documents_run.Event)):
+        name = get_args(get_type_hints(_parts(kind)[0])["schema"])[0]
+        found.setdefault(name.removeprefix("skillwire/"), []).append(kind)
     return found
 
 
+def _parts(kind: type) -> tuple[type, ...]:
+    """Return the types whose fields an object has: a tuple of types stands for one object."""
+    return get_args(kind) or (kind,)
+
+
 def _object(kind: type) -> Schema:
-    value = documents_run.VALUES.get(kind, object)
-    hints = get_type_hints(kind, include_extras=True) | get_type_hints(value, include_extras=True)
+    hints = {name: hint for part in _parts(kind) for name, hint in get_type_hints(part, include_extras=True).items()}
     fields = {name: hints[name] for name in (*(name for name in _MEANINGS if name in hints), *hints)}
     named = next((hints[name] for name in reversed(_MEANINGS) if name in hints), None)
     return {

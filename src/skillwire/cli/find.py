@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
@@ -36,7 +36,7 @@ from skillwire.resolver.sources.lan import asked_capability, describe_lan_skill,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skillwire.cli.documents import FindHit, LookupObject, WhichDocument
+    from skillwire.cli.documents import FindHit, HitFacts, LookupObject, WhichDocument
     from skillwire.model.lan import LanSkill
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
@@ -202,10 +202,10 @@ def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
 
 
 def _hit(ref: SkillRef, score: float) -> FindHit:
-    more: dict[str, Any] = {} if ref.lan is None else {"lan": lan_object(ref.lan)}
+    more: HitFacts = {} if ref.lan is None else {"lan": lan_object(ref.lan)}
     if ref.release is not None and ref.release.status != "active":
         more["state"] = {"status": ref.release.status, "reason": ref.release.reason, "successor": ref.release.successor}
-    return cast("FindHit", {**ref_object(ref), "score": round(score, 3), **more})
+    return {**ref_object(ref), "score": round(score, 3), **more}
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from skillwire.cli.add import carry_out, inspect, print_changes, print_plan, reviews_of
+from skillwire.cli.add import carry_out, inspect, print_changes, print_plan, print_report, reviews_of
 from skillwire.cli.options import (
     NetworkOptions,
     can_ask,
@@ -73,15 +73,10 @@ def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, d
                 raise ConflictError("SKILL_CONFLICT", message, fix="Keep a copy, or pass --overwrite.")
             skills = client.remove(*names, overwrite=True)
     removed = [locked_object(locked) for locked in skills]
-    output.document(
-        {
-            "schema": "skillwire/remove/1",
-            "dry_run": dry_run,
-            "skills": removed,
-            "changed": changed,
-            "required_by": needed,
-        }
-    )
+    output.document({
+        "schema": "skillwire/remove/1", "dry_run": dry_run, "skills": removed, "changed": changed,
+        "required_by": needed,
+    })  # fmt: skip
     for requirer, requirement in needed.items():
         output.note(warning(f"{requirer} requires "), requirement)
     verb = success("would remove " if dry_run else "removed ")
@@ -148,7 +143,9 @@ def outdated_command(
         comparisons = client.compare(*names)
         plan = client.inspect(client.plan_update(comparisons))
     more = {review.name: review.more for review in reviews_of(plan)}
-    compared = [{**_comparison_object(row), "more": more.get(row.locked.name)} for row in comparisons]
+    compared: list[ComparisonObject] = [
+        {**_comparison_object(row), "more": more.get(row.locked.name)} for row in comparisons
+    ]
     output.document({"schema": "skillwire/outdated/1", "skills": compared})
     _print_comparisons(output, [row for row in comparisons if row.state != "current"], more)
     if all(row.state == "current" for row in comparisons):
@@ -266,19 +263,20 @@ def update_command(
             plan = client.plan_update(comparisons)
         is_current = not plan.skills
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
-        more = {"compared": [_comparison_object(row) for row in comparisons]}
+        compared = [_comparison_object(row) for row in comparisons]
         if plan.skills or output.as_json:
             plan = inspect(client, output, plan, consent=yes)
         if dry_run:
-            print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
+            print_plan(output, plan, consent=yes, overwrite=overwrite, more={"compared": compared})
         elif plan.skills or output.as_json:
             kept, agreed = _ask(output, plan, accepted, yes=yes) if can_ask(output) else ((), ())
             plan, held = client.hold_back(plan, (*accepted, *agreed), kept)
             for name in kept:
                 del held[name]
                 output.note("kept ", bold(name))
-            document = ("skillwire/update/1", more)
-            code = carry_out(client, output, plan, consent=yes, overwrite=overwrite, document=document, held=held)
+            report, fields = carry_out(client, output, plan, consent=yes, overwrite=overwrite, held=held)
+            output.document({"schema": "skillwire/update/1", "compared": compared, **fields})
+            code = print_report(output, report)
         changed = is_current and not lost and client.verify(*names)[1]
     if is_current and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")

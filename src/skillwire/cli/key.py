@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.authority import IssuedRow
     from skillwire.adapters.files.keys import LanKeys
     from skillwire.adapters.lan import probes
-    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
+    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, RegistryTrust
     from skillwire.protocols.skill_discovery import credentials
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust import certificates, ecdsa
@@ -114,15 +114,10 @@ def new(
         if replace:
             keys.keep_key(ecdsa.new_key())
         request = certificates.encode_request(names, keys.key()).decode("ascii")
-    output.document(
-        {
-            "schema": "skillwire/key-request/1",
-            "dry_run": dry_run,
-            **names_object(names),
-            "new": is_new,
-            "request": request,
-        }
-    )
+    output.document({
+        "schema": "skillwire/key-request/1", "dry_run": dry_run, **names_object(names), "new": is_new,
+        "request": request,
+    })  # fmt: skip
     made = ("would generate a key" if dry_run else "generated a key") if is_new else "kept the existing key"
     output.note(success(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
     if request is not None:
@@ -172,9 +167,11 @@ def enroll(
     keys.keep_certificate(certificate)
     keys.keep_id(agent_id)
     shown = _describe(certificate, settings_file.own_discovery(), output)
-    facts = {"dry_run": False, "key": False, "certificate": _object(shown)}
-    trust = {"roots": [str(roots)], "intermediates": [str(centers)], "renewFrom": base}
-    output.document({"schema": "skillwire/key-install/1", **facts, "trust": trust})
+    trust: RegistryTrust = {"roots": [str(roots)], "intermediates": [str(centers)], "renewFrom": base}
+    output.document({
+        "schema": "skillwire/key-install/1", "dry_run": False, "key": False, "certificate": _object(shown),
+        "trust": trust,
+    })  # fmt: skip
     output.line(
         success("enrolled "), bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}")
     )
@@ -261,8 +258,10 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         if agents and keys.known_id() not in agents:
             keys.keep_id(agents[0])
     shown = _describe(certificate, settings_file.own_discovery(), output)
-    facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
-    output.document({"schema": "skillwire/key-install/1", **facts})
+    with_key, described = brought is not None, _object(shown)
+    output.document(
+        {"schema": "skillwire/key-install/1", "dry_run": dry_run, "key": with_key, "certificate": described}
+    )
     verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
     if shown.revoked is not None:

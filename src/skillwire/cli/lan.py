@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -29,9 +29,9 @@ from skillwire.cli.options import CommandGroup, Duration, LazyModule, confirm
 from skillwire.cli.output import (
     bold,
     dim,
-    encode_document,
     output_options,
     print_end,
+    print_event,
     success,
     terminal_columns,
 )
@@ -44,7 +44,14 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files import keys, lan_trust
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.cli.documents import LanTrustDocument
+    from skillwire.cli.documents import (
+        LanMissedEvent,
+        LanSceneEvent,
+        LanSkillEvent,
+        LanSnapshotEvent,
+        LanTrustDocument,
+        ListedLanSkill,
+    )
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -57,7 +64,6 @@ else:  # load cryptography
     words = LazyModule("trust.words")
 
 
-_SCHEMA: Final = "skillwire/lan/1"
 _TICK: Final = 1.0
 #: Seconds between two drawings, however much happens.
 _PAUSE: Final = 0.2
@@ -103,9 +109,9 @@ def make_agent(settings: LanSettings) -> LanAgent:
     return LanAgent(settings, roles=ASKING, keeps_state=False)
 
 
-def _snapshot_document(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> dict[str, Any]:
+def _snapshot_event(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> LanSnapshotEvent:
     return {
-        "schema": _SCHEMA,
+        "schema": "skillwire/lan/1",
         "event": "snapshot",
         "at": snapshot.at,
         "agent_id": snapshot.agent_id,
@@ -116,21 +122,17 @@ def _snapshot_document(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> dict
     }
 
 
-def change_document(change: LanChange) -> dict[str, Any]:
-    """Return the document of one change."""
-    document: dict[str, Any] = {"schema": _SCHEMA, "event": change.kind, "at": change.at}
-    if change.skill is not None:
-        document["skill"] = {**lan_object(change.skill), "version": change.skill.version}
-    if change.reason:
-        document["reason"] = change.reason
+def change_document(change: LanChange) -> LanSkillEvent | LanSceneEvent | LanMissedEvent:
+    """Return the line of one change."""
     if change.scene is not None:
-        document["scene"] = scene_object(change.scene)
-    return document
-
-
-def print_event(document: dict[str, Any]) -> None:
-    """Print a document as one line."""
-    click.echo(encode_document(document, indent=None))
+        return {"schema": "skillwire/lan/1", "event": "scene", "at": change.at, "scene": scene_object(change.scene)}
+    if change.skill is None or change.kind == "scene" or change.kind == "missed":  # noqa: PLR1714  # narrows the kind
+        return {"schema": "skillwire/lan/1", "event": "missed", "at": change.at}
+    skill: ListedLanSkill = {**lan_object(change.skill), "version": change.skill.version}
+    event: LanSkillEvent = {"schema": "skillwire/lan/1", "event": change.kind, "at": change.at, "skill": skill}
+    if change.reason:
+        event["reason"] = change.reason
+    return event
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -275,7 +277,7 @@ class _View:
             await self._collect(agent)
             self._print_notes(agent)
             changes = agent.listen()
-            print_event(_snapshot_document(agent.snapshot(), agent.notes))
+            print_event(_snapshot_event(agent.snapshot(), agent.notes))
             while not (is_once or ending.done()):
                 next_one = asyncio.ensure_future(anext(changes))
                 await asyncio.wait({next_one, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -285,7 +287,7 @@ class _View:
                 change = next_one.result()
                 print_event(change_document(change))
                 if change.kind == "missed":
-                    print_event(_snapshot_document(agent.snapshot(), agent.notes))
+                    print_event(_snapshot_event(agent.snapshot(), agent.notes))
             ending.cancel()
 
     def _print_notes(self, agent: LanAgent) -> None:

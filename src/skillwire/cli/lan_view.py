@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -81,7 +81,7 @@ def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any
 
 def lan_object(skill: LanSkill) -> LanSkillObject:
     """Return a skill of the local network for ``--json``."""
-    fields = {
+    return {
         "agent_id": skill.agent_id,
         "skill_id": skill.skill_id,
         "skill_type": skill.skill_type,
@@ -90,12 +90,11 @@ def lan_object(skill: LanSkill) -> LanSkillObject:
         "scenes": list(skill.scenes),
         "status": skill.status,
         "trust": skill.trust,
-        "found_via": str(skill.found_via),
+        "found_via": skill.found_via,
         "freshness": skill.freshness,
         "heard_at": skill.heard,
         "stale": skill.is_stale,
     }
-    return cast("LanSkillObject", fields)
 
 
 def provider_object(ref: SkillRef, providers: Providers) -> CalledProvider:

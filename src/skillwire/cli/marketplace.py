@@ -87,9 +87,10 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         verb = (_DRY_VERBS if dry_run else _VERBS)[written]
         output.line(success(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
     errors = {name: error.diagnostics() for name, error in failed.items()}
-    facts = {"marketplace": gathered.name, "plugins": gathered.plugins, "skills": rows, "failed": errors}
-    document = {"schema": "skillwire/marketplace-import/1", "dry_run": dry_run, **facts}
-    output.document(document)
+    output.document({
+        "schema": "skillwire/marketplace-import/1", "dry_run": dry_run, "marketplace": gathered.name,
+        "plugins": gathered.plugins, "skills": rows, "failed": errors,
+    })  # fmt: skip
     last = next(reversed(failed), None)
     for name, failure in failed.items():
         output.error(failure.diagnostics(), is_last=name == last)
@@ -169,8 +170,10 @@ def export_command(
     elif not dry_run:
         _write_marketplace(path, document, force=force)
     names = sorted(row.skill.name for row in listed)
-    facts = {"marketplace": called, "path": str(path), "skills": names, "not_public": left_out, "dry_run": dry_run}
-    output.document({"schema": "skillwire/marketplace-export/1", **facts})
+    output.document({
+        "schema": "skillwire/marketplace-export/1", "marketplace": called, "path": str(path), "skills": names,
+        "not_public": left_out, "dry_run": dry_run,
+    })  # fmt: skip
     number = plural(len(names), "skill")
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:

@@ -29,6 +29,7 @@ from skillwire.trust.hidden_text import display_width, neutralise
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from skillwire.cli.documents_run import Document, Event
     from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding
 
@@ -129,10 +130,12 @@ class Output:
             parts = [part for cell, width in padded for part in (cell, " " * (width - _width(cell)))]
             _print([*parts, last], err=err, indent=indent)
 
-    def document(self, document: Mapping[str, object]) -> None:
-        """Print one of the documents of :mod:`skillwire.cli.documents`, with ``--json``. Findings are added to it."""
+    def document(self, document: Document) -> None:
+        """Print a document, with ``--json``. Findings are added to it."""
         if self.as_json:
-            text = encode_document({**document, "findings": list(self._findings)})
+            fields, value = document if isinstance(document, tuple) else (document, None)
+            more = value._asdict() if value is not None else {}
+            text = encode_document({**fields, **more, "findings": list(self._findings)})
             click.echo(readable_json(json.loads(text)) if is_readable(sys.stdout) else text)
             self._has_document = True
 
@@ -192,6 +195,11 @@ def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> s
     surrogate pair, which strict readers of JSON refuse; it is written out as the text ``\udcff``.
     """
     return json.dumps(_plain(document), indent=indent).replace("\x7f", "\\u007f")
+
+
+def print_event(event: Event) -> None:
+    """Print a line of a stream."""
+    click.echo(encode_document(event, indent=None))
 
 
 def readable_json(value: Any) -> str:

@@ -18,6 +18,7 @@ from skillwire.model.package import read_reference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from skillwire.cli.documents_run import NotPublishedObject
     from skillwire.client.registry import PublishedPackage
 
 registry_option = click.option(
@@ -88,7 +89,7 @@ def command(
                 else:
                     published.append(one)
                     output.progress.beside(partial(_print, output, details=dry_run))(one)
-    errors = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
+    errors: list[NotPublishedObject] = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
     if len(errors) != 1 or published:  # a single failure is the error document of the command
         output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": published, "failed": errors})
     if failed:
@@ -160,8 +161,10 @@ def print_state(
 ) -> None:
     """Print the new state of a package or a version, and what has its bytes; with ``more`` there may be others."""
     names = [str(one) for one in copies]
-    facts = {"reference": reference, "status": status, "reason": reason or None, "successor": successor or None}
-    output.document({"schema": "skillwire/package-state/1", **facts, "copies": names, "more_copies": more})
+    output.document({
+        "schema": "skillwire/package-state/1", "reference": reference, "status": status, "reason": reason or None,
+        "successor": successor or None, "copies": names, "more_copies": more,
+    })  # fmt: skip
     output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))
     if packages := [one for one in names if "@" not in one]:
         output.note(warning("other packages have the same bytes: "), first_of(packages, _NAMED))

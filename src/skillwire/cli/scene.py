@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillwire.cli.add import carry_out, inspect
+from skillwire.cli.add import carry_out, inspect, print_report
 from skillwire.cli.lan_view import check_names, heard, lan_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
@@ -30,18 +30,18 @@ from skillwire.cli.output import (
     Output,
     bold,
     dim,
-    encode_document,
     failure,
     folded,
     output_options,
     print_end,
+    print_event,
     success,
     warning,
 )
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
 from skillwire.model.lan import SECRET_KEYS, FoundVia, LanChange, SceneResult
-from skillwire.resolver.ladder import CACHE, LAN, RungTrace
+from skillwire.resolver.ladder import CACHE, LAN
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import not_joined
 
@@ -83,7 +83,7 @@ class Joined:
             "rungs": self._client.rungs,
         }
         if follow and output.as_json:
-            _print_event({"event": "joined", **joined})
+            print_event({"schema": "skillwire/scene-event/1", "event": "joined", **joined})
         else:
             output.document({"schema": "skillwire/scene/1", **joined})
             self._print()
@@ -128,14 +128,11 @@ class Joined:
         output, skill, scene = self._output, change.skill, change.scene
         at = dim(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
         if output.as_json:
-            event = {
-                "event": change.kind,
-                "at": change.at,
-                "reason": change.reason,
+            print_event({
+                "schema": "skillwire/scene-event/1", "event": change.kind, "at": change.at, "reason": change.reason,
                 "skill": None if skill is None else lan_object(skill),
                 "scene": None if scene is None else scene_object(scene),
-            }
-            _print_event(event)
+            })  # fmt: skip
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
@@ -152,10 +149,6 @@ class Joined:
             output.line(at, warning("some changes were missed"))
 
 
-def _print_event(fields: dict[str, Any]) -> None:
-    click.echo(encode_document({"schema": "skillwire/scene-event/1", **fields}, indent=None))
-
-
 class Substitute:
     """Finds, installs and provides a skill for a scene without a provider, as ``add`` and ``serve --lan`` do.
 
@@ -165,7 +158,7 @@ class Substitute:
     def __init__(self, output: Output, client: Client, scene: str, capabilities: tuple[str, ...]) -> None:
         self._output, self._client = output, client
         self._scene, self._capabilities = scene, capabilities
-        self._rungs: Sequence[RungTrace] = client.rungs
+        self._rungs = client.rungs
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
         """Return the skills of SkillCenter and sources, those that declare the scene first; else raise ``missing``."""
@@ -231,11 +224,13 @@ class Substitute:
         with output.progress.during("reading"):
             plan = client.plan(reference)
         plan = inspect(client, output, plan, consent=agreed)
-        found_by = "scene" if self._scene in skill.ref.scenes else "words"
-        more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
-        more["rungs"] = self._rungs
-        document = ("skillwire/scene-request/1", more)
-        if code := carry_out(client, output, plan, consent=agreed, overwrite=False, document=document):
+        report, fields = carry_out(client, output, plan, consent=agreed, overwrite=False)
+        output.document({
+            "schema": "skillwire/scene-request/1", "scene": self._scene, "skill": skill.name,
+            "found_by": "scene" if self._scene in skill.ref.scenes else "words", "provided": will_provide,
+            "rungs": self._rungs, **fields,
+        })  # fmt: skip
+        if code := print_report(output, report):
             raise click.exceptions.Exit(code)
         installed = next(row for row in client.installed() if row.name == skill.name)
         return Path(client.root) / installed.placement.folders[0] / installed.name

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -27,7 +27,7 @@ from skillwire.cli.options import (
     publisher_option,
     server_config_option,
 )
-from skillwire.cli.output import Output, bold, encode_document, nowrap, output_options, print_end, warning
+from skillwire.cli.output import Output, bold, nowrap, output_options, print_end, print_event, warning
 from skillwire.errors import SourceLocation, UsageError, did_you_mean
 from skillwire.model.execution import ExecutionSettings
 from skillwire.model.lan import host_and_port
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from socket import socket
 
+    from skillwire.cli.documents_run import Event, ServeListeningEvent
     from skillwire.protocols.skill_discovery.messages import Reason
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.configuration import ServerConfiguration
@@ -54,20 +55,20 @@ class EventStream:
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
         self._lock = threading.Lock()
-        self._held: list[dict[str, Any]] | None = []
+        self._held: list[Event] | None = []
 
-    def begin(self, fields: Mapping[str, Any]) -> None:
-        """Print ``listening``, then the events that came before it."""
+    def begin(self, listening: ServeListeningEvent) -> None:
+        """Print the first line, then the events that came before it."""
         with self._lock:
             held, self._held = self._held or [], None
-            for event in [{"event": "listening", **fields}, *held]:
+            for event in [listening, *held]:
                 self._print(event)
 
     def end(self) -> None:
         """Print ``stopped``, if the server had started."""
         with self._lock:
             if self._held is None:
-                self._print({"event": "stopped"})
+                self._print({"schema": "skillwire/serve/1", "event": "stopped"})
 
     def hear(self, logged: Mapping[str, Any]) -> None:
         """Print an event of the server's log if it has a line in the stream."""
@@ -78,36 +79,44 @@ class EventStream:
                 else:
                     self._held.append(event)
 
-    def _print(self, event: dict[str, Any]) -> None:
+    def _print(self, event: Event) -> None:
         if not self._shown:
             return
         try:
-            click.echo(encode_document({"schema": "skillwire/serve/1", **event}, indent=None))
+            print_event(event)
         except OSError:  # the reader has gone; that is no reason to stop serving
             self._shown = False
 
 
-_NETWORKS: Final = {"on the LAN": "lan", "not on the LAN": "lan", "in the DHT": "dht", "not in the DHT": "dht"}
+_NETWORKS: Final[dict[str, Literal["lan", "dht"]]] = {
+    "on the LAN": "lan", "not on the LAN": "lan", "in the DHT": "dht", "not in the DHT": "dht",
+}  # fmt: skip
 
 
-def _event(logged: Mapping[str, Any]) -> dict[str, Any] | None:
+def _event(logged: Mapping[str, Any]) -> Event | None:
     if logged["event"] == "published":
         # A log field lists few names, and counts many.
         logs = {kind: logged.get(kind, 0) for kind in ("added", "changed", "removed")}
         counts = {kind: one if isinstance(one, int) else len(one.split(", ")) for kind, one in logs.items()}
-        return {"event": "published", "revision": logged["revision"], "skills": logged["skills"], **counts}
+        return {
+            "schema": "skillwire/serve/1", "event": "published",
+            "revision": int(logged["revision"]), "skills": int(logged["skills"]),
+            "added": counts["added"], "changed": counts["changed"], "removed": counts["removed"],
+        }  # fmt: skip
     if logged["event"] == "skill broken":
         return {
+            "schema": "skillwire/serve/1",
             "event": "broken",
-            "skill": logged["skill"],
-            "serving": logged["serving"].startswith("its last good version"),
-            "code": logged["code"],
-            "message": logged["reason"],
-            "place": logged["place"],
-            "fix": logged["fix"],
+            "skill": str(logged["skill"]),
+            "serving": str(logged["serving"]).startswith("its last good version"),
+            "code": str(logged["code"]),
+            "message": str(logged["reason"]),
+            "place": str(logged["place"]),
+            "fix": str(logged["fix"]),
         }
     if (network := _NETWORKS.get(logged["event"])) is not None:
-        return {"event": network, "agent": logged.get("agent"), "reason": logged.get("reason")}
+        agent, reason = (None if one is None else str(one) for one in map(logged.get, ("agent", "reason")))
+        return {"schema": "skillwire/serve/1", "event": network, "agent": agent, "reason": reason}
     return None
 
 
@@ -322,8 +331,10 @@ def _announce(
         output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
         output.note(warning("no workers: "), "accepted calls wait for ", nowrap("skillwire worker"))
-    facts = {"address": address, "announced": [*announced], "base_url": where}
-    events.begin({**facts, "skills": every, "open": revision.skills, "add": hint})
+    events.begin({
+        "schema": "skillwire/serve/1", "event": "listening", "address": address, "announced": [*announced],
+        "base_url": where, "skills": every, "open": revision.skills, "add": hint,
+    })  # fmt: skip
 
 
 def read_dht(configured: LanSettings | None, *, dht: bool, discovery: str | None) -> LanSettings | None:

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import click
 
@@ -36,7 +36,7 @@ from skillwire.trust.paths import check_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from skillwire.cli.documents import ArtifactType, ReleaseObject, ShowDocument
+    from skillwire.cli.documents import ReleaseObject, ShowDocument
     from skillwire.client.skill import RemoteSkill
     from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
 
@@ -85,7 +85,7 @@ def command(
         content: ShowDocument = {
             "schema": "skillwire/show/1",
             "skill": ref_object(skill.ref),
-            "type": cast("ArtifactType", skill.artifact_type),
+            "type": skill.artifact_type,
             "rungs": client.rungs,
         }
         # With --json only the document is printed, and otherwise everything else.
@@ -169,7 +169,7 @@ def _release_object(skill: SkillRef) -> ReleaseObject:
     return {
         "version": skill.version,
         "digest": skill.digest,
-        "status": cast("Any", release.status),
+        "status": release.status,
         "reason": release.reason,
         "successor": release.successor,
         "published_at": None if release.published is None else utc_time(release.published),
@@ -268,19 +268,11 @@ def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[
     except UnicodeDecodeError:
         text = None
     if output.as_json:
-        is_text = text is not None
-        fields = {
-            "reference": reference,
-            "path": path,
-            "size": len(content),
-            "encoding": "text" if is_text else "base64",
-        }
-        document = {
-            "schema": "skillwire/cat/1",
-            **fields,
-            "content": text if is_text else base64.b64encode(content).decode(),
-        }
-        output.document(document)
+        output.document({
+            "schema": "skillwire/cat/1", "reference": reference, "path": path, "size": len(content),
+            "encoding": "base64" if text is None else "text",
+            "content": base64.b64encode(content).decode() if text is None else text,
+        })  # fmt: skip
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(content)
     elif text is None:

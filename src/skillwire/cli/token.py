@@ -182,8 +182,10 @@ def _document(
 ) -> None:
     now = time.time()
     replaces = None if replaced is None else _object(replaced, now)
-    facts = {"dry_run": dry_run, "token": _object(token, now), "secret": secret, "replaces": replaces}
-    output.document({"schema": "skillwire/token/1", **facts})
+    shown = _object(token, now)
+    output.document(
+        {"schema": "skillwire/token/1", "dry_run": dry_run, "token": shown, "secret": secret, "replaces": replaces}
+    )
 
 
 def _object(token: Token, now: float) -> TokenObject:

@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
 from skillwire.errors import (
@@ -103,11 +103,14 @@ class CallArguments(TypedDict, total=False):
     on_change: OnChange
 
 
+HttpMethod = Literal["GET", "POST", "PUT", "DELETE"]
+
+
 class PreparedCall(NamedTuple):
     """A checked call that is not sent: its request, with ``...`` for a credential, and its inputs with defaults."""
 
     skill_id: str
-    method: str
+    method: HttpMethod
     url: str
     headers: Mapping[str, str]
     body: bytes | None
@@ -188,7 +191,8 @@ class Calls:
         request = self._request(plan, None)
         secret = self._line.credential(plan.record.url, plan.record.header).keys()
         headers = {name: "..." if name in secret else value for name, value in request.headers.items()}
-        return PreparedCall(plan.record.skill_id, request.method, request.url, headers, request.body, plan.inputs)
+        record, method = plan.record, plan.descriptor.endpoint.method
+        return PreparedCall(record.skill_id, method.value, request.url, headers, request.body, plan.inputs)
 
     def call(
         self,

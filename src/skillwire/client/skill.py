@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skillwire.client.calls import CallArguments, PreparedCall
     from skillwire.client.session import ClientSession
-    from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
+    from skillwire.model.ref import AnyArtifactType, Files, RpcFacts, SharedFacts, SkillRef
     from skillwire.model.remote_execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import DescribedSkill
@@ -83,7 +83,7 @@ class SkillFlows(Generic[RunnerT]):
         return self.ref.digest
 
     @property
-    def artifact_type(self) -> str:
+    def artifact_type(self) -> AnyArtifactType:
         """``skill-md``, ``archive`` or ``files``; ``none`` for a descriptor alone."""
         return self._ref.artifact_type
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_args
 from urllib.parse import quote
 
 from skillwire.codes import CODES
 from skillwire.errors import SourceLocation
 from skillwire.folder.rules import RULES
-from skillwire.model.skill import Finding
+from skillwire.model.skill import Finding, Level
 from skillwire.trust.hidden_text import display_width, neutralise
 from skillwire.version import VERSION
 
@@ -30,20 +30,6 @@ class StyledText(NamedTuple):
 
     text: str
     role: TextRole = ""
-
-
-class Counts(NamedTuple):
-    """The number of findings of each level."""
-
-    errors: int
-    warnings: int
-    notes: int
-
-
-def count(findings: Iterable[Finding]) -> Counts:
-    """Return the number of findings of each level."""
-    levels = [finding.level for finding in findings]
-    return Counts(levels.count("error"), levels.count("warning"), levels.count("note"))
 
 
 def by_place(findings: Iterable[Finding]) -> list[Finding]:
@@ -91,28 +77,57 @@ def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequenc
 
 def summary(findings: Sequence[Finding], checked: str) -> str:
     """Return one line such as ``checked 3 skills: 1 error, 2 warnings``."""
-    counted = zip(count(findings), ("error", "warning", "note"), strict=True)
+    found = [finding.level for finding in findings]
+    counted = [(found.count(level), level) for level in get_args(Level)]
     levels = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in counted if number]
     return f"checked {checked}: {', '.join(levels) or 'no findings'}"
 
 
-def json_document(findings: Sequence[Finding], checked: Sequence[str]) -> dict[str, Any]:
+class CheckFinding(TypedDict):
+    """A finding with its cause."""
+
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    level: Annotated[Level, "Severity"]
+    message: Annotated[str, "The problem"]
+    cause: Annotated[str, "Why it matters"]
+    place: Annotated[SourceLocation, "Location"]
+    fix: Annotated[str, "What to do"]
+
+
+class CheckReport(TypedDict):
+    """The report of ``check``, for ``--json``."""
+
+    checked: Annotated[list[str], "Checked folders and files"]
+    errors: Annotated[int, "Number of errors"]
+    warnings: Annotated[int, "Number of warnings"]
+    notes: Annotated[int, "Number of notes"]
+    findings: Annotated[list[CheckFinding], "The findings"]
+
+
+def json_document(findings: Sequence[Finding], checked: Sequence[str]) -> CheckReport:
     """Return the report for scripts."""
-    rows = [
+    levels = [finding.level for finding in findings]
+    rows: list[CheckFinding] = [
         {
             "code": finding.code,
             "level": finding.level,
             "message": neutralise(finding.message),
             "cause": cause(finding.code),
             "fix": neutralise(finding.fix),
-            "place": {
-                key: neutralise(value) if isinstance(value, str) else value
-                for key, value in finding.place._asdict().items()
-            },
+            "place": finding.place._replace(
+                source=neutralise(finding.place.source),
+                excerpt=finding.place.excerpt and neutralise(finding.place.excerpt),
+            ),
         }
         for finding in findings
     ]
-    return {"checked": list(checked), **count(findings)._asdict(), "findings": rows}
+    return {
+        "checked": list(checked),
+        "errors": levels.count("error"),
+        "warnings": levels.count("warning"),
+        "notes": levels.count("note"),
+        "findings": rows,
+    }
 
 
 def sarif_document(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -20,6 +20,14 @@ _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 USABLE_STATUSES: Final = frozenset(_RANKS)
 #: Whether a skill is certified: in texts, in JSON and on pages.
 Trust = Literal["verified", "unverified", "not known", "revoked"]
+#: The health of a skill.
+LanStatus = Literal["HEALTHY", "DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE", "UNKNOWN"]
+#: What happened to a skill: it fell silent alone (``suspected``) or with many others (``stale``), said goodbye
+#: (``left``), or was removed (``evicted``).
+SkillChange = Literal["registered", "updated", "status", "suspected", "stale", "left", "evicted"]
+#: Why a skill is gone. It said ``shutdown``, ``error``, ``maintenance`` or ``upgrade`` when it left; it was evicted
+#: since it was ``silent``, its certificate was ``revoked``, or a certified skill replaced it (``crowded``).
+GoneReason = Literal["shutdown", "error", "maintenance", "upgrade", "silent", "revoked", "crowded"]
 #: Whether a record was heard now.
 Freshness = Literal["live", "cached", "stale"]
 #: Why an agent is refused whose certificate an authority revoked.
@@ -54,7 +62,6 @@ class LanSkill(NamedTuple):
         agent_id: the agent that offers it; empty when only others answered it.
         skill_type: such as ``tool-skill``.
         host: an address; IPv6 without brackets.
-        status: ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY``, ``MAINTENANCE``, ``OFFLINE`` or ``UNKNOWN``.
         is_verified: whether its key is certified; others are used only with the user's consent.
         heard: when the last sign of life came, in seconds since the epoch.
         is_stale: whether the network is suspected, and not the skill; in the DHT, whether its publisher has missed to
@@ -72,7 +79,7 @@ class LanSkill(NamedTuple):
     port: int
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
-    status: str = "UNKNOWN"
+    status: LanStatus = "UNKNOWN"
     is_verified: bool = False
     found_via: FoundVia = FoundVia.MULTICAST
     heard: float = 0.0
@@ -178,21 +185,18 @@ class LanChange(NamedTuple):
     """A change on the network.
 
     Args:
-        kind: ``registered``, ``updated``, ``status``, ``suspected``, ``stale``, ``left`` or ``evicted`` of a skill;
-            ``scene`` when a group has another PRIMARY or other members; ``missed`` when a slow listener lost changes
-            and has to read a snapshot.
+        kind: of a skill; ``scene`` when a group has another PRIMARY or other members; ``missed`` when a slow listener
+            lost changes and has to read a snapshot.
         at: seconds since the epoch.
         skill, scene: their newest state.
-        reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate), or
-            ``crowded`` (replaced by a certified one); one that ``left`` said ``shutdown``,
-            ``error``, ``maintenance`` or ``upgrade``. Empty when unknown.
+        reason: why a skill is gone; empty when unknown.
     """
 
-    kind: str
+    kind: Literal[SkillChange, "scene", "missed"]
     at: float
     skill: LanSkill | None = None
     scene: LanScene | None = None
-    reason: str = ""
+    reason: Literal["", GoneReason] = ""
 
 
 class LanSnapshot(NamedTuple):

@@ -17,6 +17,8 @@ Files = tuple[FileContent, ...]
 BLOB_PREFIX: Final = "blob:"
 #: The origin of a skill from a folder or a repository of this machine begins with it.
 LOCAL: Final = "path:"
+#: How the files of a skill are had; ``none`` of one that is only described or called.
+AnyArtifactType = Literal["skill-md", "archive", "files", "folder", "git", "none"]
 
 
 class SharedFacts(NamedTuple):
@@ -96,7 +98,7 @@ class SkillRef(NamedTuple):
         found_via: the sources, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
         fetched_at: when the source was read, or heard the skill, in seconds since the epoch.
         rpc: from a Skills Protocol endpoint, which is then the only source.
-        artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one), ``git`` or ``none``.
+        artifact_type: ``files`` are fetched one by one.
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
         files: with their bytes, if already loaded.
@@ -120,7 +122,7 @@ class SkillRef(NamedTuple):
     rpc: RpcFacts | None = None
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
-    artifact_type: str = "none"
+    artifact_type: AnyArtifactType = "none"
     url: str = ""
     index_url: str = ""
     indexed_files: tuple[IndexedFile, ...] = ()
@@ -188,7 +190,7 @@ class LockedSkill(NamedTuple):
     index: str  # type: ignore[assignment]  # URL, empty for a local folder; hides tuple.index, which is unused
     url: str  # of the download
     digest: str | None  # of the artifact, from the index; of a git one, as it is packed here
-    artifact_type: str  # "skill-md", "archive", "files", "folder" or "git"
+    artifact_type: AnyArtifactType
     version: str | None
     first_seen: str  # when this digest was first installed here, RFC 3339 in UTC
     agents: tuple[str, ...]

@@ -28,7 +28,7 @@ class RemoteFailure(NamedTuple):
 
     code: Annotated[str, "The provider's code"]
     message: Annotated[str, "The provider's message"]
-    details: Annotated[Any, "Details; null without any"] = None
+    details: Annotated[object, "Details; null without any"] = None
     retry_after: Annotated[float | None, "Seconds after which a retry may help; null if unknown"] = None
 
     @property

@@ -96,7 +96,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
             url=_string(fields["url"]),
             version=None if fields["version"] is None else _string(fields["version"]),
             digest=None if fields["digest"] is None else Digest.parse(fields["digest"]),
-            artifact_type=_string(fields["type"]),
+            artifact_type=fields["type"],  # checked below
             first_seen=_string(fields["first_seen"]),
             agents=tuple(_string(agent) for agent in fields["agents"]),
             placement=InstallLocation(

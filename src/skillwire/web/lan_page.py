@@ -451,7 +451,7 @@ def lan_page(
         names = {name for skill in skills for name in skill.scenes}
         scenes = [scene for scene in scenes if scene.name in names]
     chosen = choose(skills, scenes, snapshot.agent_id)
-    counts = Counter(skill.status for skill in found)
+    counts = Counter[str](skill.status for skill in found)
     choices = [("", "All", len(found))]
     choices += [(one, STATUSES[one], counts[one]) for one in STATUSES if counts[one] or one == filters.status]
     values: dict[str, Any] = {

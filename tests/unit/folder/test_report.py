@@ -109,7 +109,7 @@ def test_json():
                 "message": "the names differ",
                 "cause": RULES["NAME_FOLDER"].cause,
                 "fix": "Rename it.",
-                "place": {"source": "a/SKILL.md", "line": 2, "column": 1, "end_column": 5, "excerpt": "name: x"},
+                "place": SourceLocation("a/SKILL.md", 2, 1, 5, "name: x"),
             }
         ],
     }

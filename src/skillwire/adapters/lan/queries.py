@@ -321,6 +321,6 @@ def _unregistered(
             continue
         what = record.skill_id, record.plain_version, found.skill_type, link.reached(endpoint.host), endpoint.port
         status = HealthStatus.UNHEALTHY if record.is_stale else HealthStatus.UNKNOWN
-        facts = "", *what, record.capabilities, record.scenes, str(status)
-        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale))
+        facts = "", *what, record.capabilities, record.scenes
+        skills.append(LanSkill(*facts, status.value, heard=now, is_stale=record.is_stale))
     return skills

@@ -8,9 +8,10 @@ that. Scenes follow from the listed skills, in the order that all agents compute
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from skillwire.model.execution import Moment
-from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, members_of
+from skillwire.model.lan import FoundVia, LanChange, LanScene, LanSkill, SkillChange, members_of
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key, ListedSkill
@@ -102,10 +103,10 @@ class View:
             self._reported[listed.key] = after
             kind = _change_kind(before, after, change)
         else:
-            kind = str(change.kind) if before is not None else ""
+            kind = change.kind.value if before is not None else ""
             after = self._reported.pop(listed.key, before)
         if kind:
-            reason = change.reason if kind in {ChangeKind.EVICTED, ChangeKind.LEFT} else ""
+            reason = change.reason if kind in {"evicted", "left"} else ""
             self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
 
     def report_rest(self) -> None:
@@ -147,7 +148,7 @@ def _lan_skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
     found_via = FoundVia.MDNS if listed.is_hint else FoundVia.MULTICAST
     heard = now.wall - (now.steady - health.heard)
     lists = message.capabilities, message.scenes
-    return LanSkill(*facts, *lists, str(health.status), listed.is_verified, found_via, heard, health.is_stale)
+    return LanSkill(*facts, *lists, health.status.value, listed.is_verified, found_via, heard, health.is_stale)
 
 
 def _becomes_stale(before: LanSkill, after: LanSkill) -> bool:
@@ -155,7 +156,7 @@ def _becomes_stale(before: LanSkill, after: LanSkill) -> bool:
     return after.is_stale and not before.is_stale
 
 
-def _change_kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
+def _change_kind(before: LanSkill | None, after: LanSkill, change: Change) -> Literal["", SkillChange]:
     """Return the kind of change for the network; empty for none."""
     if before is None:
         return "registered"

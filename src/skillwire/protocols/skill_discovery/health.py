@@ -16,8 +16,9 @@ and not the skills (:class:`OutageDetector`). Spec: SDP §8; specs §3.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from skillwire.model.lan import GoneReason
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Register
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -154,14 +155,13 @@ class ListedSkill(NamedTuple):
 class Change(NamedTuple):
     """A change of one skill in a registry, with its record before and after; None where it was not listed.
 
-    ``reason`` says why a skill was removed: the reason of its goodbye, such as ``shutdown``; ``silent``; ``revoked``
-    with the certificate of its agent; ``crowded`` by a certified skill.
+    ``reason`` says why a skill was removed.
     """
 
     kind: ChangeKind
     before: ListedSkill | None
     after: ListedSkill | None
-    reason: str = ""
+    reason: Literal["", GoneReason] = ""
 
     @property
     def listed(self) -> ListedSkill:

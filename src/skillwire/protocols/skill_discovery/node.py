@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.model.execution import Moment
+from skillwire.model.lan import GoneReason
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
@@ -56,6 +57,11 @@ from skillwire.protocols.skill_discovery.scheduling import (
 from skillwire.protocols.skill_discovery.search import Discovered, Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.wire.node import Datagram, Peer
+
+_GONE: Final[dict[m.Reason, GoneReason]] = {
+    m.Reason.SHUTDOWN: "shutdown", m.Reason.ERROR: "error", m.Reason.MAINTENANCE: "maintenance",
+    m.Reason.UPGRADE: "upgrade",
+}  # fmt: skip
 
 
 class Role(StrEnum):
@@ -221,7 +227,7 @@ class McpAgent:
         """Take a goodbye, and acknowledge its outcome, once it is stored. Spec: SDP §9.2."""
         status = Outcome.UNAUTHORIZED
         if received.standing is not Standing.UNKNOWN_KEY:
-            key, reason = (message.agent_id, message.skill_id), message.reason.lower()
+            key, reason = (message.agent_id, message.skill_id), _GONE[message.reason]
             status = self.registry.unregister(key, message.timestamp, now.steady, reason)
         answer = m.UnregisterAck(message.agent_id, message.skill_id, status, self._outbox.stamp(now))
         if self.is_stored and status in m.ACCEPTED:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, Literal
 
 from skillwire import limits
+from skillwire.model.lan import GoneReason
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Health, Key, ListedSkill, Overdue, Trust
 from skillwire.protocols.skill_discovery.index import Index
@@ -269,7 +270,7 @@ class Registry:
             self._quota.add(changed)
             self._report(Change(ChangeKind.UPDATED, known, changed))
 
-    def unregister(self, key: Key, timestamp: int, now: float, reason: str = "") -> Outcome:
+    def unregister(self, key: Key, timestamp: int, now: float, reason: Literal["", GoneReason] = "") -> Outcome:
         """Take a goodbye, which acts at once and refuses older registrations. Spec: SDP §9."""
         known = self._skills.get(key)
         if known is not None and not known.is_hint and timestamp < known.registration.timestamp:
@@ -420,7 +421,7 @@ class Registry:
         if health.status is not known.health.status:
             self._report(Change(ChangeKind.STATUS, known, changed))
 
-    def _remove(self, known: ListedSkill, kind: ChangeKind, reason: str = "") -> None:
+    def _remove(self, known: ListedSkill, kind: ChangeKind, reason: Literal["", GoneReason] = "") -> None:
         key = known.key
         del self._skills[key], self._newest[key]
         self._outages.discard(key)

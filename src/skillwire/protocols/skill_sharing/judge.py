@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
@@ -40,7 +40,8 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import toml_place
 
 #: What a user calls a kind of document → the definition of the schema.
-DOCUMENT_KINDS: Final = {
+DocumentKind = Literal["descriptor", "index", "request", "response"]
+DOCUMENT_KINDS: Final[dict[DocumentKind, str]] = {
     "descriptor": "SkillDescriptor",
     "index": "SkillIndex",
     "request": "InvocationRequest",
@@ -61,14 +62,14 @@ class DocumentFault(NamedTuple):
 
 
 class DocumentReport(NamedTuple):
-    """The judgement of a document: its kind (a key of :data:`DOCUMENT_KINDS`; None for no JSON) and its faults."""
+    """The judgement of a document: its kind (None for no JSON) and its faults."""
 
-    kind: str | None
+    kind: DocumentKind | None
     faults: tuple[DocumentFault, ...]
 
 
-def validate_document(data: bytes, source: str, kind: str | None = None) -> DocumentReport:
-    """Return the faults of a document; ``kind`` is a key of :data:`DOCUMENT_KINDS`, guessed by default."""
+def validate_document(data: bytes, source: str, kind: DocumentKind | None = None) -> DocumentReport:
+    """Return the faults of a document; ``kind`` is guessed by default."""
     try:
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
     except DecodeError as error:
@@ -83,18 +84,19 @@ def validate_document(data: bytes, source: str, kind: str | None = None) -> Docu
     return DocumentReport(kind, tuple(faults))
 
 
-def guess_document_kind(value: object) -> str:
+def guess_document_kind(value: object) -> DocumentKind:
     """Return the kind of a document by fields that only one kind has; a list is a registry's answer."""
     if isinstance(value, list):
         return "index"
     fields = value.keys() if isinstance(value, dict) else ()
-    for field, kind in (("skills", "index"), ("execution_id", "response"), ("caller", "request")):
-        if field in fields:
-            return kind
-    return "descriptor"
+    if "skills" in fields:
+        return "index"
+    if "execution_id" in fields:
+        return "response"
+    return "request" if "caller" in fields else "descriptor"
 
 
-def _find(value: object, kind: str) -> Iterator[tuple[str, Violation]]:
+def _find(value: object, kind: DocumentKind) -> Iterator[tuple[str, Violation]]:
     if (fault := _version_fault(value)) is not None:
         yield fault
         return

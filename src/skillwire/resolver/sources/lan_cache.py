@@ -102,7 +102,7 @@ def _entry(skill_id: str, one: _Provider) -> Entry:
         port,
         tuple(map(kinds.read_identifier, one.capabilities)),
         tuple(map(kinds.read_identifier, one.scenes)),
-        str(one.status),
+        one.status.value,
         one.is_verified,
         FoundVia.CACHE,
         one.last_updated / 1000,

@@ -374,7 +374,7 @@ class LanService(NetworkService["LanAgent"]):
         """Return the metrics of the network; None until the agent has started."""
         if self._agent is None:
             return None
-        statuses = Counter(skill.status for skill in self._agent.snapshot().skills)
+        statuses = Counter[str](skill.status for skill in self._agent.snapshot().skills)
         return LanCount(statuses, self._agent.received, self._agent.counters)
 
     async def changed(self, since: int, seconds: float) -> int:

@@ -173,8 +173,10 @@ class PackageStore(Protocol):
     """The namespaces, packages and accounts of a registry, and the audit log of their changes.
 
     Each method that takes changes is one transaction with their audit entries, durable on return. A name that was ever
-    used is never free again. What may be changed by whom is decided before (:mod:`skillwire.registry`); the store
-    decides only what two callers at once could both get.
+    used is never free again. What may be changed by whom is decided before (:mod:`skillwire.registry`). The store
+    decides what two callers at once could both get, and refuses a change whose :class:`~skillwire.model.package.Right`
+    has ended (TrustError), whose namespace was renamed (ConflictError ``RENAMED``), or whose package was deleted
+    (NotFoundError).
     """
 
     async def add_account(self, account: Account, change: Change) -> bool:
@@ -259,7 +261,10 @@ class PackageStore(Protocol):
         """Store the access or the state of a package, or both, with an audit entry for each change."""
 
     async def redirect_package(self, name: PackageName, to: PackageName, change: Change) -> None:
-        """Let a package, and those that redirect to it, redirect to ``to``."""
+        """Let a package, and those that redirect to it, redirect to ``to``.
+
+        Raises ConflictError (``RENAMED``) if either of both redirects already.
+        """
 
     async def set_version_state(self, name: PackageName, version: str, state: State, change: Change) -> None:
         """Store the state of a version, and which one is the latest now."""

@@ -6,14 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.support.catalogs import make_skill
 from tests.support.memory_packages import MemoryPackages
+from tests.support.memory_stores import MemoryTokens
 from tests.support.opened import Blocking
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
+from skillwire.adapters.sql.tokens import SqlTokens
 from skillwire.adapters.sqlite.database import AsyncDatabase, Database
-from skillwire.errors import StorageError, TrustError
-from skillwire.model.access import Access
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError
+from skillwire.model.access import Access, Token
 from skillwire.model.catalog import unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -25,6 +27,7 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Right,
     Rights,
     Role,
     State,
@@ -43,6 +46,11 @@ def store(database, tmp_path):
         return Blocking(MemoryPackages())
     is_file = isinstance(database, AsyncDatabase)
     return Blocking(SqlPackages(database, FileBlobs(tmp_path / "artifacts", durable=True) if is_file else None))
+
+
+@pytest.fixture
+def tokens(database, store):
+    return Blocking(MemoryTokens(store.wrapped) if database is None else SqlTokens(database))
 
 
 def change(action="test", at=1.0, **details):
@@ -264,8 +272,9 @@ class TestVersions:
 
     def test_a_redirected_package_takes_no_versions(self, store):
         publish(store)
-        store.redirect_package(NOTES, PackageName("other", "memo"), change())
-        assert store.package(NOTES).renamed_to == PackageName("other", "memo")
+        publish(store, name="memo")
+        store.redirect_package(NOTES, PackageName("acme", "memo"), change())
+        assert store.package(NOTES).renamed_to == PackageName("acme", "memo")
         assert publish(store, "2.0.0", b"two") == "closed"
 
     def test_access_is_never_widened_by_a_version(self, store):
@@ -327,9 +336,9 @@ class TestVersions:
         assert found("notes", ("", "notes"), 2) == ["a/notes", "b/notes"]
         assert found("note", ("a", "notes")) == ["b/notes", "d/notes-2"]
         store.change_package(PackageName("a", "notes"), [change()], state=State(Status.DELETED))
-        store.redirect_package(PackageName("b", "notes"), PackageName("b", "memo"), change())
+        store.redirect_package(PackageName("b", "notes"), PackageName("c", "memo"), change())
         assert found("notes", ("", "")) == ["d/notes-2"]
-        store.redirect_package(PackageName("a", "note"), PackageName("b", "notes"), change())
+        store.redirect_package(PackageName("a", "note"), PackageName("c", "memo"), change())
         earlier = store.find_packages("note", PackageName("", ""), 9, redirecting=True)
         assert [str(one.name) for one in earlier] == ["a/note", "b/notes"]
         store.change_package(PackageName("a", "note"), [change()], access=Access.PRIVATE)
@@ -438,6 +447,130 @@ class TestChanges:
         }
         assert ranks["updated"]["acme/notes"] > ranks["updated"]["acme/maps"]
         assert not [name for order in ranks.values() for name in order if "plans" in name]
+
+
+def make_token(token_id, expires=None):
+    return Token(token_id, "t", "api_key", frozenset(), frozenset(), 0.1, expires, account="ann")
+
+
+#: Each change of a namespace, of its package ``notes``, and of the latter's version.
+CHANGES = {
+    "namespace": lambda store, change: store.update_namespace(Namespace("acme", 1.0, Proof("operator")), change),
+    "rename": lambda store, change: store.rename_namespace("acme", "ajax", change),
+    "role": lambda store, change: store.set_role("acme", "ann", Role.OWNER, change),
+    "publish": lambda store, change: store.publish(make_version("2.0.0", b"two"), b"two", change),
+    "access": lambda store, change: store.change_package(NOTES, [change], access=Access.PRIVATE),
+    "state": lambda store, change: store.change_package(NOTES, [change], state=State(Status.ARCHIVED)),
+    "redirect": lambda store, change: store.redirect_package(NOTES, PackageName("acme", "memo"), change),
+    "version": lambda store, change: store.set_version_state(NOTES, "1.0.0", State(Status.YANKED, "x"), change),
+    "reader": lambda store, change: store.set_reader(NOTES, "eve", may_read=True, change=change),
+}
+
+
+class TestChangesThatWereAuthorizedBefore:
+    """What was taken away, or changed, between the authorization of a change and its transaction."""
+
+    @pytest.fixture
+    def store(self, store):
+        store.add_account(Account("ann", 1.0, is_operator=True), change())
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        store.set_role("acme", "bob", Role.OWNER, change())
+        for name in ("notes", "memo"):
+            publish(store, name=name)
+        return store
+
+    @pytest.fixture(params=sorted(CHANGES))
+    def refusal(self, request, store):
+        """Return a function that gives the code that a change is refused with, which changes nothing."""
+
+        def refused(right, account="ann"):
+            before = store.audit(0, 99), store.revision(), store.members("acme"), store.readers(NOTES)
+            with pytest.raises(SkillwireError) as caught:
+                CHANGES[request.param](store, change()._replace(account=account, right=right))
+            assert (store.audit(0, 99), store.revision(), store.members("acme"), store.readers(NOTES)) == before
+            return caught.value.code
+
+        return refused
+
+    @pytest.mark.parametrize("name", sorted(CHANGES))
+    def test_one_whose_right_still_holds_is_stored_without_it(self, store, tokens, name):
+        tokens.add(make_token("t1", expires=9.0))
+        CHANGES[name](store, change()._replace(right=Right("t1", Role.OWNER)))
+        assert store.audit(0, 99)[-1].change == change()
+
+    def test_a_role_that_was_taken_away_refuses_it(self, store, refusal):
+        store.set_role("acme", "ann", Role.READER, change())
+        assert refusal(Right("", Role.PUBLISHER)) == "PERMISSION_DENIED"
+        store.set_role("acme", "ann", None, change())
+        assert refusal(Right("", Role.READER)) == "PERMISSION_DENIED"
+
+    def test_a_token_that_has_ended_refuses_it(self, tokens, refusal):
+        tokens.add(make_token("t1"))
+        tokens.revoke("t1", 0.5)
+        tokens.add(make_token("t2", expires=0.5))
+        for token in ("t1", "t2"):
+            assert refusal(Right(token, Role.READER)) == "AUTH_REQUIRED"
+
+    def test_an_operator_who_is_none_any_more_is_refused(self, refusal):
+        assert refusal(Right("", None, is_operator=True), "bob") == "PERMISSION_DENIED"
+
+    def test_a_renamed_namespace_refuses_it(self, store, refusal):
+        store.rename_namespace("acme", "apex", change())
+        assert refusal(Right("", Role.OWNER)) == refusal(None) == "RENAMED"
+
+    def test_a_new_namespace_needs_the_token_alone(self, store, tokens):
+        new = Namespace("bob", 1.0), "bob"
+        tokens.add(make_token("t1", expires=0.5))
+        with pytest.raises(TrustError):
+            store.add_namespace(*new, change()._replace(right=Right("t1")))
+        assert store.add_namespace(*new, change()._replace(right=Right("")))
+
+    def test_only_an_operator_ends_a_quarantine(self, store):
+        by_ann, by_operator = [change()._replace(right=Right("", Role.OWNER, one)) for one in (False, True)]
+        bad = State(Status.QUARANTINED, "malware")
+        store.change_package(NOTES, [change()], state=bad)
+        store.set_version_state(NOTES, "1.0.0", bad, change())
+        for state in (State(), State(Status.DELETED), State(Status.YANKED, "x")):
+            with pytest.raises(TrustError, match="only an operator"):
+                store.change_package(NOTES, [by_ann], state=state)
+            with pytest.raises(TrustError, match="only an operator"):
+                store.set_version_state(NOTES, "1.0.0", state, by_ann)
+        store.change_package(NOTES, [by_ann], access=Access.PRIVATE)
+        assert (store.package(NOTES).state, store.version(NOTES, "1.0.0").state) == (bad, bad)
+        store.change_package(NOTES, [by_operator], state=State())
+        store.set_version_state(NOTES, "1.0.0", State(), by_operator)
+        assert (store.package(NOTES).state, store.version(NOTES, "1.0.0").state) == (State(), State())
+
+    @pytest.mark.parametrize("name", ["access", "state", "redirect", "version", "reader"])
+    def test_a_deleted_package_never_changes(self, store, name):
+        store.change_package(NOTES, [change()], state=State(Status.DELETED))
+        before = store.package(NOTES), store.audit(0, 99), store.readers(NOTES)
+        with pytest.raises(NotFoundError):
+            CHANGES[name](store, change())
+        assert (store.package(NOTES), store.audit(0, 99), store.readers(NOTES)) == before
+
+    def test_a_version_that_is_not_there_changes_nothing(self, store):
+        before = store.audit(0, 99)
+        with pytest.raises(NotFoundError):
+            store.set_version_state(NOTES, "9.0.0", State(), change())
+        assert store.audit(0, 99) == before
+
+    def test_of_two_opposite_redirects_one_is_stored(self, store):
+        memo = PackageName("acme", "memo")
+        store.redirect_package(NOTES, memo, change())
+        for redirect in ((memo, NOTES), (NOTES, memo)):
+            with pytest.raises(ConflictError) as caught:
+                store.redirect_package(*redirect, change())
+            assert caught.value.code == "RENAMED"
+        assert (store.package(NOTES).renamed_to, store.package(memo).renamed_to) == (memo, None)
+
+    def test_a_redirect_needs_the_role_in_both_namespaces(self, store):
+        store.add_namespace(Namespace("beta", 1.0), "bob", change())
+        one = make_version(name="notes")
+        store.publish(one._replace(skill=one.skill._replace(publisher="beta")), b"one", change())
+        by_ann = change()._replace(right=Right("", Role.MAINTAINER))
+        with pytest.raises(TrustError, match="in beta"):
+            store.redirect_package(NOTES, PackageName("beta", "notes"), by_ann)
 
 
 class TestDependents:

@@ -27,6 +27,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
+from skillwire.registry.access import Standing, check_change, check_package, check_version, renamed
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -55,11 +56,24 @@ class MemoryPackages:
 
     def _record(self, *changes: Change) -> None:
         digest, entries = self._audit[-1].digest if self._audit else FIRST_DIGEST, []
-        for number, change in enumerate(changes, len(self._audit) + 1):
+        for number, one in enumerate(changes, len(self._audit) + 1):
+            change = one._replace(right=None)
             digest = chain_digest(digest, number, change)
             entries.append(AuditEntry(number, change, digest))
         self._audit += entries
         self._audited |= {one.number: one.change.namespace for one in entries}
+
+    def _check(self, change: Change, name: str) -> None:
+        token = self.tokens.get(change.right.token_id) if change.right else None
+        is_ended, namespace = token is not None and not token.is_good_at(change.at), self._namespaces.get(name)
+        account, role = self._accounts.get(change.account), self._roles.get((name, change.account))
+        check_change(
+            change, name, Standing(namespace and namespace.renamed_to, is_ended, account and account.is_operator, role)
+        )
+
+    def _check_package(self, change: Change, name: PackageName, state: State | None = None) -> Package:
+        self._check(change, name.namespace)
+        return check_package(change, name, self._packages.get(name), state)
 
     def _put(self, package: Package) -> None:
         if package.name not in self._numbers:
@@ -106,6 +120,7 @@ class MemoryPackages:
         return any(account.is_operator for account in self._accounts.values())
 
     async def add_namespace(self, namespace, owner, change):
+        self._check(change, "")
         if namespace.name in self._namespaces:
             return False
         self._namespaces[namespace.name] = namespace
@@ -121,11 +136,13 @@ class MemoryPackages:
         return [self._namespaces[name] for name in names[:limit]]
 
     async def update_namespace(self, namespace, change):
+        self._check(change, namespace.name)
         self._namespaces[namespace.name] = self._namespaces[namespace.name]._replace(proof=namespace.proof)
         self._record(change)
 
     async def rename_namespace(self, old, new, change):
-        if new in self._namespaces or old not in self._namespaces or self._namespaces[old].renamed_to:
+        self._check(change, old)
+        if new in self._namespaces or old not in self._namespaces:
             return False
         self._record(change)
         self._audited = {entry: new if where == old else where for entry, where in self._audited.items()}
@@ -152,6 +169,7 @@ class MemoryPackages:
         return True
 
     async def set_role(self, namespace, account, role, change):
+        self._check(change, namespace)
         owners = {who for (one, who), held in self._roles.items() if one == namespace and held is Role.OWNER}
         if role is not Role.OWNER and not owners - {account}:
             return False
@@ -170,8 +188,8 @@ class MemoryPackages:
     async def publish(self, version, artifact, change):
         name, skill = version.package, version.skill
         package = self._packages.get(name) or Package(name, version.published, skill.access)
-        is_renamed = name.namespace in self._namespaces and self._namespaces[name.namespace].renamed_to
-        if package.state.status in CLOSED or package.renamed_to or is_renamed:
+        self._check(change, name.namespace)
+        if package.state.status in CLOSED or package.renamed_to:
             return StoredVersion("closed")
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
@@ -220,13 +238,16 @@ class MemoryPackages:
         self._record(change)
 
     async def change_package(self, name, changes, *, access=None, state=None):
+        package = self._check_package(changes[0], name, state)
         self._record(*changes)
-        package = self._packages[name]
         self._put(package._replace(access=access or package.access, state=state or package.state))
         if access:
             self._own_name(name)
 
     async def redirect_package(self, name, to, change):
+        for one in (name, to):
+            if renamed_to := self._check_package(change, one).renamed_to:
+                raise renamed(str(one), str(renamed_to))
         for earlier in [one for one, package in self._packages.items() if package.renamed_to == name]:
             self._put(self._packages[earlier]._replace(renamed_to=to))
         await self._update(name, change, renamed_to=to)
@@ -235,10 +256,14 @@ class MemoryPackages:
             self._put(self._packages[to])
 
     async def set_version_state(self, name, version, state, change):
-        self._versions[name][version] = self._versions[name][version]._replace(state=state)
+        self._check_package(change, name)
+        versions = self._versions[name]
+        check_version(change, name, version, versions[version].state.status if version in versions else None)
+        versions[version] = versions[version]._replace(state=state)
         await self._update(name, change)
 
     async def set_reader(self, name, account, *, may_read, change):
+        self._check_package(change, name)
         (self._readers.add if may_read else self._readers.discard)((name, account))
         self._record(change)
 

@@ -62,13 +62,16 @@ class Asgi:
             "server": ("127.0.0.1", 8000),
         }
 
-    async def request(self, target, fields=None, *, method="GET", body=b""):
+    async def request(self, target, fields=None, *, method="GET", body=b"", meanwhile=None):
+        """Send a request; ``meanwhile`` is awaited when its head was read and its body is still on its way."""
         scope = self.scope(target, fields, method=method)
         messages = []
         requests = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive():
             request = next(requests, None)
+            if request is not None and meanwhile is not None:
+                await meanwhile()
             if request is None:
                 await asyncio.Event().wait()  # the client stays, and says nothing more
             return request

@@ -78,19 +78,19 @@ class RegistrySite(Asgi):
         """Call the registry's own API, as :meth:`ask`."""
         return await self.ask(method, f"{API}{path}", document, **more)
 
-    async def ask(self, method, path, document=None, *, by=None, body=b"", fields=None):
+    async def ask(self, method, path, document=None, *, by=None, body=b"", fields=None, meanwhile=None):
         """Send a request; ``by`` is an account's name, or a token."""
         own = dict(fields or {})
         if by:
             own["Authorization"] = f"Bearer {self.tokens.get(by, by)}"
         if document is not None:
             body = json.dumps(document).encode()
-        return await self.request(path, own, method=method, body=body)
+        return await self.request(path, own, method=method, body=body, meanwhile=meanwhile)
 
-    async def publish(self, namespace, archive=None, *, by=None, query=""):
+    async def publish(self, namespace, archive=None, *, by=None, query="", **more):
         archive = skill_archive() if archive is None else archive
         path = f"/namespaces/{namespace}/packages{query and '?'}{query}"
-        return await self.call("POST", path, body=archive, by=by or namespace)
+        return await self.call("POST", path, body=archive, by=by or namespace, **more)
 
 
 class AsgiDriver:

@@ -173,8 +173,20 @@ class Rights(NamedTuple):
     readable: Sequence[PackageName] = ()
 
 
+class Right(NamedTuple):
+    """What a change needs: this token, if the store has it, and either an operator or a ``role`` in the namespace."""
+
+    token_id: str = ""
+    role: Role | None = None
+    is_operator: bool = False
+
+
 class Change(NamedTuple):
-    """A change as recorded in the audit log: account, action, target, details, source address and request."""
+    """A change as recorded in the audit log: account, action, target, details, source address and request.
+
+    The ``right`` is not recorded: the transaction that stores the change checks it again, since a role or a token can
+    be taken away after the request was authorized.
+    """
 
     at: float
     account: str
@@ -183,6 +195,7 @@ class Change(NamedTuple):
     details: Mapping[str, Any] = {}
     address: str = ""
     request_id: str = ""
+    right: Right | None = None
 
     @property
     def namespace(self) -> str:

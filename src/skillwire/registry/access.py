@@ -1,16 +1,19 @@
-"""What a caller may see and use of the packages of a registry, as their access and its grants decide."""
+"""What a caller may see and use of the packages of a registry, as their access and its grants decide.
+
+A store checks each change again in its transaction: :func:`check_change` and those below it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skillwire.errors import TrustError
+from skillwire.errors import ConflictError, NotFoundError, TrustError
 from skillwire.model.access import EVERY_SKILL, Access
-from skillwire.model.package import Status
+from skillwire.model.package import Role, Status
 
 if TYPE_CHECKING:
     from skillwire.model.access import Principal
-    from skillwire.model.package import Package
+    from skillwire.model.package import Change, Package, PackageName, State
 
 
 def may_know(principal: Principal, package: Package) -> bool:
@@ -36,3 +39,73 @@ def check_use(principal: Principal, package: Package) -> None:
 def is_member(principal: Principal, namespace: str) -> bool:
     """Whether ``principal`` may read every package of a namespace."""
     return not principal.grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
+
+
+class Standing(NamedTuple):
+    """What a transaction finds about the actor of a change and the namespace."""
+
+    renamed_to: str | None  # the new name of the namespace
+    has_ended: Any  # whether the token has
+    is_operator: Any
+    role: str | None
+
+
+def check_change(change: Change, namespace: str, found: Standing) -> None:
+    """Check that a change may still be made in a namespace, in its transaction.
+
+    Raises ConflictError (``RENAMED``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
+    """
+    if found.renamed_to:
+        raise renamed(namespace, found.renamed_to)
+    if (right := change.right) is None:
+        return
+    if found.has_ended:
+        raise TrustError("AUTH_REQUIRED", "the token has ended", details={"reason": "expired"})
+    if right.is_operator and not found.is_operator:
+        raise TrustError("PERMISSION_DENIED", f"{change.account} is no operator any more")
+    if right.role and not right.is_operator and not (found.role and Role(found.role).includes(right.role)):
+        raise lacks_role(change.account, right.role, namespace)
+
+
+def check_package(change: Change, name: PackageName, package: Package | None, state: State | None) -> Package:
+    """Return the package of a change, if it may still get ``state``. Raises NotFoundError, TrustError."""
+    if package is None or package.state.status is Status.DELETED:
+        raise no_package(name)
+    if state is not None and change.right is not None:
+        check_quarantine(package.state.status, is_operator=change.right.is_operator)
+    return package
+
+
+def check_version(change: Change, package: PackageName, version: str, status: Status | None) -> None:
+    """Check that the state of a version may still be changed, by its ``status``. Raises NotFoundError, TrustError."""
+    if status is None:
+        raise no_version(package, version)
+    if change.right is not None:
+        check_quarantine(status, is_operator=change.right.is_operator)
+
+
+def check_quarantine(*statuses: Status, is_operator: bool) -> None:
+    """Check that a change from and to these may be made. Raises TrustError (``PERMISSION_DENIED``)."""
+    if Status.QUARANTINED in statuses and not is_operator:
+        raise TrustError("PERMISSION_DENIED", "only an operator puts into quarantine, and ends it")
+
+
+def lacks_role(account: str, role: Role, namespace: str) -> TrustError:
+    """Return the refusal of an account without ``role``."""
+    message = f"{account} needs the role {role} in {namespace}"
+    return TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": namespace})
+
+
+def no_package(name: PackageName) -> NotFoundError:
+    """Return the refusal for a package that is not there."""
+    return NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
+
+
+def no_version(package: PackageName, version: str) -> NotFoundError:
+    """Return the refusal for a version that is not there."""
+    return NotFoundError("VERSION_NOT_FOUND", f"{package} has no version {ascii(version)[:80]}")
+
+
+def renamed(name: str, to: str) -> ConflictError:
+    """Return the refusal of a change under an old name."""
+    return ConflictError("RENAMED", f"{name} was renamed to {to}", fix=f"Repeat the request for {to}.")

@@ -21,7 +21,7 @@ _TEXTS: Final = ("account", "action", "target", "address", "request_id")
 
 def chain_digest(previous: str, number: int, change: Change) -> str:
     """Return the digest of an entry: the SHA-256, in hexadecimal, of the previous digest and the entry's JSON."""
-    text = json.dumps([previous, number, *change], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps([previous, number, *change[:-1]], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

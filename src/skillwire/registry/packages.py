@@ -21,6 +21,7 @@ from skillwire.model.package import (
     PackageName,
     PackageVersion,
     Proof,
+    Right,
     Rights,
     Role,
     State,
@@ -34,7 +35,7 @@ from skillwire.model.package import (
     with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
-from skillwire.registry.access import check_use, may_know
+from skillwire.registry.access import check_quarantine, check_use, lacks_role, may_know, no_package, no_version
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Registry:
         now = self._clock()
         proof = Proof("operator", "", now) if actor.is_operator else Proof()
         namespace = Namespace(name, now, proof)
-        change = self._change(actor, "namespace.create", name)
+        change = self._change(actor, None, "namespace.create", name)
         if name != actor.account:
             await self._check_names(actor)
         if await self._is_reserved(actor, name) or not await self.store.add_namespace(namespace, actor.account, change):
@@ -110,7 +111,7 @@ class Registry:
         if proof.kind == "operator" and not actor.is_operator:
             raise TrustError("PERMISSION_DENIED", "only an operator can vouch for a namespace")
         namespace = (await self.namespace(name))._replace(proof=proof)
-        change = self._change(actor, "namespace.prove", name, kind=proof.kind, domain=proof.domain)
+        change = self._change(actor, Role.OWNER, "namespace.prove", name, kind=proof.kind, domain=proof.domain)
         await self.store.update_namespace(namespace, change)
         return namespace
 
@@ -124,7 +125,7 @@ class Registry:
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
         await self._check_names(actor)
-        change = self._change(actor, "namespace.rename", old, to=new)
+        change = self._change(actor, Role.OWNER, "namespace.rename", old, to=new)
         if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
         self.changed()
@@ -145,16 +146,15 @@ class Registry:
 
         Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError.
         """
-        is_leaving = role is None and account == actor.account
-        namespace = await self.require(actor, Role.READER if is_leaving else Role.OWNER, namespace, scope=ADMIN)
+        needed = Role.READER if role is None and account == actor.account else Role.OWNER
+        namespace = await self.require(actor, needed, namespace, scope=ADMIN)
         if role is not None and (not is_account(account) or await self.store.account(account) is None):
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
         if role is None and account not in await self.store.members(namespace):
             fix = f"Check the name: skillwire registry member list {namespace} shows the members."
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"{ascii(account)[:80]} is no member of {namespace}", fix=fix)
-        change = self._change(
-            actor, "member.set" if role else "member.remove", namespace, account=account, role=role or ""
-        )
+        action, details = "member.set" if role else "member.remove", {"account": account, "role": role or ""}
+        change = self._change(actor, needed, action, namespace, **details)
         if not await self.store.set_role(namespace, account, role, change):
             raise UsageError("LAST_OWNER", f"{account} is the last owner of {namespace}")
 
@@ -207,11 +207,10 @@ class Registry:
         if dry_run:
             return await self._preview(one)
         if right.is_new:
-            with suppress(ConflictError):  # a concurrent publication created it; the role is checked below
+            with suppress(ConflictError):  # a concurrent publication created it; the store checks the role
                 await self._make_namespace(actor, right.namespace)
-            await self.require(actor, Role.PUBLISHER, right.namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
-        change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
+        change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **digests)
         how, package, number, reason = await self.store.publish(one, prepared.artifact, change)
         if how == "created":
             self.changed()
@@ -266,7 +265,7 @@ class Registry:
         await self.require(actor, Role.PUBLISHER, package.name.namespace, scope=PUBLISH)
         _check_state(actor, found.state, state)
         target = f"{package.name}@{found.version}"
-        change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
+        change = self._change(actor, Role.PUBLISHER, f"version.{state.status}", target, reason=state.reason)
         if state != found.state:
             await self.store.set_version_state(package.name, found.version, state, change)
         await self._follow_state(state)
@@ -281,15 +280,16 @@ class Registry:
         """
         await self._check_maintainer(actor, package)
         changes, name = [], str(package.name)
-        if access not in {None, package.access}:
-            changes.append(self._change(actor, "package.access", name, access=access))
+        new_access, new_state = None if access == package.access else access, None if state == package.state else state
+        if new_access is not None:
+            changes.append(self._change(actor, Role.MAINTAINER, "package.access", name, access=new_access))
         if state is not None:
             _check_state(actor, package.state, state)
-        if state not in {None, package.state}:
-            details = {"reason": state.reason, "successor": state.successor}
-            changes.append(self._change(actor, f"package.{state.status}", name, **details))
+        if new_state is not None:
+            details = {"reason": new_state.reason, "successor": new_state.successor}
+            changes.append(self._change(actor, Role.MAINTAINER, f"package.{new_state.status}", name, **details))
         if changes:
-            await self.store.change_package(package.name, changes, access=access, state=state)
+            await self.store.change_package(package.name, changes, access=new_access, state=new_state)
         await self._follow_state(state or State())
         return package._replace(access=access or package.access, state=state or package.state)
 
@@ -321,7 +321,7 @@ class Registry:
             raise UsageError("REFERENCE", f"{to} is the name that the package has already", fix=fix)
         if target.renamed_to:
             raise UsageError("REFERENCE", f"{to} is itself a redirect", fix="Name the package that it redirects to.")
-        change = self._change(actor, "package.rename", str(package.name), to=str(to))
+        change = self._change(actor, Role.MAINTAINER, "package.rename", str(package.name), to=str(to))
         await self.store.redirect_package(package.name, to, change)
         self.changed()
         return package._replace(renamed_to=to)
@@ -331,8 +331,9 @@ class Registry:
         await self._check_maintainer(actor, package)
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
-        change = self._change(actor, "package.share", str(package.name), account=account, may_read=may_read)
         if may_read is not (account in await self.store.readers(package.name)):
+            details = {"account": account, "may_read": may_read}
+            change = self._change(actor, Role.MAINTAINER, "package.share", str(package.name), **details)
             await self.store.set_reader(package.name, account, may_read=may_read, change=change)
 
     # --- reading -----------------------------------------------------------------------------------------
@@ -349,7 +350,7 @@ class Registry:
         if found is not None and found.renamed_to and redirects:
             found = await self._read(principal, found.renamed_to)
         if found is None or not may_know(principal, found):
-            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
+            raise no_package(name)
         return found
 
     async def _read(self, principal: Principal, name: PackageName) -> Package | None:
@@ -421,7 +422,7 @@ class Registry:
         version = version or package.latest
         found = await self.store.version(package.name, version) if is_version(version) else None
         if found is None:
-            raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
+            raise no_version(package.name, version)
         return found
 
     async def shown_version(self, package: Package, version: str = "") -> PackageVersion:
@@ -491,8 +492,7 @@ class Registry:
             own = (await self.store.roles(actor.account)).get(name)
         self._allow(actor, scope, name)
         if not actor.is_operator and (own is None or not Role(own).includes(role)):
-            message = f"{actor.account} needs the role {role} in {name}"
-            raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})
+            raise lacks_role(actor.account, role, name)
         return name
 
     def _allow(self, actor: Actor, scope: str, namespace: str) -> None:
@@ -506,8 +506,10 @@ class Registry:
             message = f"the token does not allow {scope} in {namespace}: this needs the scope {scope}"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})
 
-    def _change(self, actor: Actor, action: str, target: str, **details: Any) -> Change:
-        return actor.change(self._clock(), action, target, **details)
+    def _change(self, actor: Actor, role: Role | None, action: str, target: str, /, **details: Any) -> Change:
+        """Return a change that needs ``role`` in the namespace of its target."""
+        right = Right(actor.token_id, role, actor.is_operator)
+        return actor.change(self._clock(), action, target, **details)._replace(right=right)
 
 
 async def _page_of_known(
@@ -539,8 +541,7 @@ def _withdrawn(version: PackageVersion, state: State) -> TrustError:
 
 
 def _check_state(actor: Actor, before: State, after: State) -> None:
-    if Status.QUARANTINED in {before.status, after.status} and not actor.is_operator:
-        raise TrustError("PERMISSION_DENIED", "only an operator puts into quarantine, and ends it")
+    check_quarantine(before.status, after.status, is_operator=actor.is_operator)
     if len(after.reason) > _REASON_LENGTH or not after.reason.isprintable():
         raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
     if after.status in {Status.YANKED, Status.QUARANTINED} and not after.reason:

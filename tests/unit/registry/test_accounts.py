@@ -243,7 +243,7 @@ class TestAuditLog:
         assert verify_entries(entries) == entries[-1]
         assert verify_entries(entries[1:], entries[0]) == entries[-1]
 
-    @pytest.mark.parametrize("field", range(len(Change._fields)))
+    @pytest.mark.parametrize("field", range(len(Change._fields) - 1))  # all but the right, which is not recorded
     async def test_shows_each_change_of_an_entry(self, entries, field):
         one = entries[1]
         values = list(one.change)

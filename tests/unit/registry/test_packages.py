@@ -4,7 +4,7 @@ import pytest
 from tests.support.memory_packages import MemoryPackages
 from tests.support.registry_site import skill_archive
 
-from skillwire.errors import NotFoundError, TrustError
+from skillwire.errors import ConflictError, NotFoundError, TrustError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change, PackageName, Role, State, Status
@@ -76,3 +76,51 @@ async def test_a_state_an_access_and_a_reader_that_are_there_already_are_not_rec
         "version.yanked",
         "package.share",
     ]
+
+
+class TestChangesOfWhatWasReadBefore:
+    """A change is judged by a package that was read before another change of it."""
+
+    ANN = Actor("ann", frozenset({ADMIN, PUBLISH}))
+    ROOT = Actor("root", frozenset({ADMIN}), is_operator=True)
+    BAD = State(Status.QUARANTINED, "malware")
+
+    @pytest.fixture
+    async def registry(self):
+        registry, archive = Registry(MemoryPackages(), lambda: 1.0), skill_archive()
+        await registry.store.add_account(Account("root", 1.0, is_operator=True), Change(1.0, "root", "x", "root"))
+        right = await registry.check_publication(self.ANN, "ann")
+        await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))
+        return registry
+
+    @staticmethod
+    async def read(registry):
+        return await registry.store.package(PackageName("ann", "notes"))
+
+    async def test_a_publisher_ends_no_quarantine_that_came_meanwhile(self, registry):
+        before = await self.read(registry)
+        await registry.change_package(self.ROOT, before, state=self.BAD)
+        with pytest.raises(TrustError, match="only an operator"):
+            await registry.change_package(self.ANN, before, state=State(Status.ARCHIVED))
+        assert (await self.read(registry)).state == self.BAD
+
+    async def test_a_deleted_package_does_not_come_back(self, registry):
+        before = await self.read(registry)
+        await registry.change_package(self.ANN, before, state=State(Status.DELETED))
+        for actor in (self.ANN, self.ROOT):
+            with pytest.raises(NotFoundError):
+                await registry.change_package(actor, before, state=State(Status.ARCHIVED))
+        assert (await self.read(registry)).state.status is Status.DELETED
+
+    @pytest.mark.parametrize("by", [ANN, ROOT])
+    async def test_a_change_beside_a_rename_is_refused(self, registry, by):
+        before, entries = await self.read(registry), len(await registry.store.audit(0, 99)) + 1
+        await registry.rename_namespace(self.ANN, "ann", "apex")
+        for refused in (
+            registry.change_package(by, before, access=Access.PRIVATE),
+            registry.set_version_state(by, before, "", self.BAD if by.is_operator else State(Status.YANKED, "x")),
+            registry.set_reader(by, before, "root", may_read=True),
+        ):
+            with pytest.raises((ConflictError, NotFoundError)):
+                await refused
+        assert len(await registry.store.audit(0, 99)) == entries

@@ -29,6 +29,7 @@ from skillwire.model.package import (
     Status,
     read_package_name,
 )
+from skillwire.registry.access import Standing, check_change, check_package
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ VERSION: Final = "skill, published, publisher, uploaded, status, reason, success
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: The last audit entry, if there is one.
 LAST_ENTRY: Final = "SELECT number AS last, digest FROM audit ORDER BY number DESC LIMIT 1"
+#: What :func:`check_change` needs, of a token ?1 at the time ?2, an account ?3, and a namespace ?4.
+STANDING: Final = (
+    "(SELECT renamed_to FROM namespaces WHERE name = ?4), "
+    "(SELECT 1 FROM tokens WHERE token_id = ?1 AND (revoked IS NOT NULL OR expires <= ?2)), "
+    "(SELECT is_operator FROM accounts WHERE name = ?3), "
+    "(SELECT role FROM members WHERE namespace = ?4 AND account = ?3)"
+)
+#: Where packages are looked up. Strangers use an index without private ones: such a one takes as long as none.
+LOOKED_UP: Final = {
+    True: "packages WHERE",
+    False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
+}
 _ACCESS: Final = {access.value: access for access in Access}
 
 
@@ -110,6 +123,35 @@ def raw_digest(digest: Digest) -> bytes:
     return bytes.fromhex(digest.hex)
 
 
+def standing_values(change: Change, namespace: str) -> tuple[str, float, str, str]:
+    """Return the values of :data:`STANDING`."""
+    return change.right.token_id if change.right else "", change.at, change.account, namespace
+
+
+async def check_standing(connection: Connection, change: Change, namespace: str) -> None:
+    """Check that a change may still be made in a namespace. Raises as :func:`check_change`."""
+    found = await connection.row(f"SELECT {STANDING}", standing_values(change, namespace))
+    check_change(change, namespace, Standing(*found))
+
+
+async def find_package(
+    connection: Connection, name: PackageName, *, with_private: bool = True
+) -> tuple[int, Package] | None:
+    """Return the number of a package's row, and the package; None without one."""
+    query = f"SELECT number, {PACKAGE} FROM {LOOKED_UP[with_private]} namespace = ? AND name = ?"
+    row = await connection.row(query, name)
+    return None if row is None else (row[0], read_package(row[1:]))
+
+
+async def find_changeable(
+    connection: Connection, name: PackageName, change: Change, state: State | None = None
+) -> tuple[int, Package]:
+    """Return the package of a change, as :func:`find_package`. Raises as :mod:`skillwire.registry.access`."""
+    await check_standing(connection, change, name.namespace)
+    number, package = await find_package(connection, name) or (0, None)
+    return number, check_package(change, name, package, state)
+
+
 async def record_change(connection: Connection, change: Change) -> None:
     """Append the audit entry of a change."""
     await append_entry(connection, change, *(await connection.row(LAST_ENTRY) or (None, None)))
@@ -119,5 +161,5 @@ async def append_entry(connection: Connection, change: Change, last: int | None,
     """Append the audit entry of a change behind the ``last`` one."""
     number = (last or 0) + 1
     details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
-    row = (number, *change[:4], details, *change[5:], digest, change.namespace)
+    row = (number, *change[:4], details, *change[5:-1], digest, change.namespace)
     await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

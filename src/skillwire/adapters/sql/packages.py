@@ -17,11 +17,16 @@ from skillwire.adapters.sql.package_rows import (
     ACCOUNT,
     ENTRY,
     LAST_ENTRY,
+    LOOKED_UP,
     NAMESPACE,
     OF_PACKAGES,
     PACKAGE,
+    STANDING,
     VERSION,
     append_entry,
+    check_standing,
+    find_changeable,
+    find_package,
     raw_digest,
     read_account,
     read_entry,
@@ -30,6 +35,7 @@ from skillwire.adapters.sql.package_rows import (
     read_rights,
     read_version,
     record_change,
+    standing_values,
     state_row,
 )
 from skillwire.errors import StorageError
@@ -58,6 +64,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
+from skillwire.registry.access import Standing, check_change, check_version, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -72,17 +79,12 @@ _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
 #: Why an artifact is in quarantine in a package.
 _QUARANTINED: Final = (
-    "(SELECT reason FROM versions AS other WHERE other.package = packages.number AND other.artifact = ?4 "
+    "(SELECT reason FROM versions AS other WHERE other.package = packages.number AND other.artifact = ?7 "
     f"AND other.status = '{Status.QUARANTINED.value}' LIMIT 1)"
 )
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
-#: Where packages are looked up. Strangers use an index without private ones: such a one takes as long as none.
-_LOOKED_UP: Final = {
-    True: "packages WHERE",
-    False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
-}
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
@@ -156,6 +158,7 @@ class SqlPackages(Store):
 
     @writes
     async def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
+        await check_standing(connection, change, "")  # a new one
         if not await _insert_namespace(connection, namespace):
             return False
         await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
@@ -175,14 +178,16 @@ class SqlPackages(Store):
 
     @writes
     async def update_namespace(self, connection: Connection, namespace: Namespace, change: Change) -> None:
+        await check_standing(connection, change, namespace.name)
         statement = "UPDATE namespaces SET proof = ?, domain = ?, proven = ? WHERE name = ?"
         await connection.run(statement, (*namespace.proof, namespace.name))
         await record_change(connection, change)
 
     @writes
     async def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
+        await check_standing(connection, change, old)
         row = await connection.row(f"SELECT {NAMESPACE} FROM namespaces WHERE name = ?", (old,))
-        if row is None or row[-1] or not await _insert_namespace(connection, Namespace(new, row[1])):
+        if row is None or not await _insert_namespace(connection, Namespace(new, row[1])):
             return False
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
@@ -207,6 +212,7 @@ class SqlPackages(Store):
     async def set_role(
         self, connection: Connection, namespace: str, account: str, role: Role | None, change: Change
     ) -> bool:
+        await check_standing(connection, change, namespace)
         query = "SELECT 1 FROM members WHERE namespace = ? AND role = ? AND account != ?"
         other = await connection.row(query, (namespace, Role.OWNER.value, account))
         if role is not Role.OWNER and other is None:
@@ -245,15 +251,16 @@ class SqlPackages(Store):
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
-            f"SELECT coalesce(namespaces.renamed_to, ''), versions.artifact, {_HELD}, {_QUARANTINED}, last, "
-            f"audit.digest, {OF_PACKAGES} FROM (SELECT 1) AS one LEFT JOIN namespaces ON namespaces.name = ?1 "
-            "LEFT JOIN packages ON packages.namespace = ?1 AND packages.name = ?2 "
-            f"LEFT JOIN versions ON package = number AND version = ?3 LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE"
+            f"SELECT {STANDING}, versions.artifact, {_HELD}, {_QUARANTINED}, last, audit.digest, {OF_PACKAGES} "
+            "FROM (SELECT 1) AS one LEFT JOIN packages ON packages.namespace = ?4 AND packages.name = ?5 "
+            f"LEFT JOIN versions ON package = number AND version = ?6 LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE"
         )
-        found = await connection.row(query, (*name, version.version, digest))
-        is_renamed, same, held, reason, last, previous, *row = found
+        standing = standing_values(change, name.namespace)
+        found = await connection.row(query, (*standing, name.name, version.version, digest))
+        same, held, reason, last, previous, *row = found[4:]
+        check_change(change, name.namespace, Standing(*found[:4]))
         package = None if row[0] is None else read_package(row)
-        if is_renamed or (package and (package.state.status in CLOSED or package.renamed_to)):
+        if package and (package.state.status in CLOSED or package.renamed_to):
             return StoredVersion("closed")
         if same is not None:
             return StoredVersion("repeated", package) if same == digest else StoredVersion("conflict")
@@ -301,14 +308,14 @@ class SqlPackages(Store):
 
     @reads
     async def package(self, connection: Connection, name: PackageName, *, with_private: bool = True) -> Package | None:
-        found = await _find(connection, name, with_private=with_private)
+        found = await find_package(connection, name, with_private=with_private)
         return None if found is None else found[1]
 
     @reads
     async def packages(
         self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
-        condition = f"{_LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ?"
+        condition = f"{LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ?"
         query = f"SELECT {PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
         row = (namespace, after, Status.DELETED.value, limit)
         return [read_package(row) for row in await connection.rows(query, row)]
@@ -343,6 +350,7 @@ class SqlPackages(Store):
         access: Access | None = None,
         state: State | None = None,
     ) -> None:
+        await find_changeable(connection, name, changes[0], state)
         values = {} if access is None else {"access": access.value}
         if state is not None:
             values |= zip(("status", "reason", "successor"), state_row(state), strict=True)
@@ -360,6 +368,10 @@ class SqlPackages(Store):
     async def redirect_package(
         self, connection: Connection, name: PackageName, to: PackageName, change: Change
     ) -> None:
+        for one in (name, to):
+            _, package = await find_changeable(connection, one, change)
+            if package.renamed_to:
+                raise renamed(str(one), str(package.renamed_to))
         query = "SELECT namespace, name FROM packages WHERE renamed_to = ?"
         for earlier in await connection.rows(query, (str(name),)):
             await _set(connection, PackageName(*earlier), renamed_to=str(to))
@@ -374,27 +386,24 @@ class SqlPackages(Store):
     async def set_version_state(
         self, connection: Connection, name: PackageName, version: str, state: State, change: Change
     ) -> None:
-        found = await _find(connection, name)
-        if found is not None:
-            statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
-            await connection.run(statement, (*state_row(state), found[0], version))
-            versions = await connection.rows("SELECT version, status FROM versions WHERE package = ?", found[:1])
-            latest = latest_version((version, Status(status)) for version, status in versions)
-            await _set(connection, name, latest=latest)
-            await record_change(connection, change)
+        number, _ = await find_changeable(connection, name, change)
+        rows = await connection.rows("SELECT version, status FROM versions WHERE package = ?", (number,))
+        versions = {one: Status(status) for one, status in rows}
+        check_version(change, name, version, versions.get(version))
+        statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
+        await connection.run(statement, (*state_row(state), number, version))
+        await _set(connection, name, latest=latest_version({**versions, version: state.status}.items()))
+        await record_change(connection, change)
 
     @writes
     async def set_reader(
         self, connection: Connection, name: PackageName, account: str, *, may_read: bool, change: Change
     ) -> None:
-        found = await _find(connection, name)
-        if found is not None:
-            add, remove = (
-                "INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING",
-                "DELETE FROM readers WHERE package = ? AND account = ?",
-            )
-            await connection.run(add if may_read else remove, (found[0], account))
-            await record_change(connection, change)
+        number, _ = await find_changeable(connection, name, change)
+        add = "INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING"
+        remove = "DELETE FROM readers WHERE package = ? AND account = ?"
+        await connection.run(add if may_read else remove, (number, account))
+        await record_change(connection, change)
 
     @reads
     async def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
@@ -542,7 +551,7 @@ class SqlPackages(Store):
     async def count_download(
         self, connection: Connection, name: PackageName, version: str, day: str, counted: bytes
     ) -> None:
-        found = await _find(connection, name)
+        found = await find_package(connection, name)
         if found is not None:
             row = (found[0], day, version, counted)
             await connection.run("INSERT INTO downloads VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
@@ -563,13 +572,6 @@ class SqlPackages(Store):
         counts = "SELECT day, count(DISTINCT counted) FROM downloads"
         query = f"{counts} WHERE package = {_NUMBER} AND day >= ? GROUP BY day ORDER BY day"
         return dict(await connection.rows(query, (*name, since)))
-
-
-async def _find(connection: Connection, name: PackageName, *, with_private: bool = True) -> tuple[int, Package] | None:
-    """Return the number of a package's row, and the package."""
-    query = f"SELECT number, {PACKAGE} FROM {_LOOKED_UP[with_private]} namespace = ? AND name = ?"
-    row = await connection.row(query, name)
-    return None if row is None else (row[0], read_package(row[1:]))
 
 
 def _fits(held: Any, packed: bytes) -> bool:

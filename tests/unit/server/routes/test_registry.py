@@ -160,6 +160,38 @@ class TestNamespaces:
         assert (last.status, code_of(last)) == (400, "LAST_OWNER")
 
 
+class TestRightsThatEndBeforeTheBodyCame:
+    async def test_a_token_that_was_revoked_publishes_nothing(self, site):
+        made = (await site.call("POST", "/tokens", {"name": "ci", "scopes": ["publish"]}, by="ann")).json()
+
+        async def revoke():
+            assert (await site.call("DELETE", f"/tokens/{made['id']}", by="ann")).status == 204
+
+        refused = await site.publish("ann", by=made["token"], meanwhile=revoke)
+        assert (refused.status, code_of(refused)) == (401, "AUTH_REQUIRED")
+        assert refused.fields["www-authenticate"].startswith("Bearer")
+        assert (await site.call("GET", "/namespaces/ann")).status == 404
+
+    async def test_a_member_who_was_removed_changes_nothing(self, site):
+        await site.publish("ann")
+        path, change = "/namespaces/ann/members/bob", {"access": "private"}
+
+        async def remove():
+            assert (await site.call("DELETE", path, by="ann")).status == 204
+
+        for request in (
+            lambda: site.publish("ann", skill_archive("memo"), by="bob", meanwhile=remove),
+            lambda: site.call("PATCH", "/packages/ann/notes", change, by="bob", meanwhile=remove),
+            lambda: site.call("PUT", path, {"role": "owner"}, by="bob", meanwhile=remove),
+        ):
+            assert (await site.call("PUT", path, {"role": "owner"}, by="ann")).status == 204
+            refused = await request()
+            assert (refused.status, code_of(refused)) == (403, "PERMISSION_DENIED")
+        assert (await site.call("GET", "/namespaces/ann", by="ann")).json()["members"] == {"ann": "owner"}
+        assert (await site.call("GET", "/packages/ann/notes")).json()["access"] == "public"
+        assert (await site.call("GET", "/packages/ann/memo")).status == 404
+
+
 class TestPublishing:
     async def test_a_version_is_made_once_and_described_as_it_is(self, site):
         archive = skill_archive(a_txt="hello")

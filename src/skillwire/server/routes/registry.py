@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from skillwire import limits
 from skillwire.errors import (
     NotFoundError,
     SkillwireError,
+    StorageError,
     UsageError,
 )
 from skillwire.model.digest import Digest
@@ -348,6 +350,8 @@ class UploadRoutes:
         self._registry = parts.registry
         self._publications = parts.publications
         self._uploads = parts.uploads
+        self._publishing: Counter[tuple[str, str]] = Counter()  # account and number → requests that publish it now
+        self._published: set[tuple[str, str]] = set()
 
     def routes(self) -> Sequence[Route]:
         """Return their rows."""
@@ -372,13 +376,30 @@ class UploadRoutes:
         if number := query.get("upload"):
             upload = await self._uploads.find(actor.account, number)
             load = partial(self._uploads.read, actor.account, number)
-            published = await self._publish(context, right, load, upload.digest, dry_run=dry_run)
-            if not dry_run:
-                await self._uploads.remove(actor.account, number)
+            async with self._kept(actor.account, number, removes=not dry_run):
+                published = await self._publish(context, right, load, upload.digest, dry_run=dry_run)
         else:
             async with self._publications.bodies.spooling(context.scope, context.receive) as body:
                 published = await self._publish(context, right, body.read, body.digest, dry_run=dry_run)
         return answer(published, 201 if published.status == "created" else 200)
+
+    @asynccontextmanager
+    async def _kept(self, account: str, number: str, *, removes: bool) -> AsyncIterator[None]:
+        """Keep an upload until no request publishes it any more; then remove it if one of them ``removes`` it."""
+        key = account, number
+        self._publishing[key] += 1
+        try:
+            yield
+            if removes:
+                self._published.add(key)
+        finally:
+            self._publishing[key] -= 1
+            if not self._publishing[key]:
+                del self._publishing[key]
+                if key in self._published:
+                    self._published.remove(key)
+                    with suppress(NotFoundError, StorageError):  # what is left expires
+                        await self._uploads.remove(account, number)
 
     async def _publish(
         self, context: RequestContext, right: PublishRight, load: LoadContent, uploaded: Digest, *, dry_run: bool

@@ -63,6 +63,34 @@ async def test_an_upload_resumes_where_it_broke_off_and_is_published_as_if_sent_
     assert (await site.call("GET", f"/uploads/{number}", by="ann")).status == 200, "a dry run removes nothing"
 
 
+async def test_each_of_several_publications_of_an_upload_at_once_succeeds(site):
+    archive = skill_archive(a_txt=os.urandom(5_000))
+    for expected in (["created", "repeated", "repeated"], ["repeated"] * 3):
+        number = (await begin(site, archive)).json()["id"]
+        await write(site, number, archive)
+        refused, *made = await asyncio.gather(
+            site.publish("ann", b"", query=f"upload={number}&name=other"),
+            *[site.publish("ann", b"", query=f"upload={number}") for _ in range(3)],
+        )
+        assert refused.status == 422
+        assert sorted(one.json()["status"] for one in made) == expected
+        assert (await site.call("GET", f"/uploads/{number}", by="ann")).status == 404
+
+
+async def test_an_upload_that_another_server_removed_was_published(site, monkeypatch):
+    archive = skill_archive(a_txt=os.urandom(5_000))
+    number = (await begin(site, archive)).json()["id"]
+    await write(site, number, archive)
+    publish = site.registry.publish
+
+    async def publish_both(*given, **named):
+        await site.parts.uploads.remove("ann", number)
+        return await publish(*given, **named)
+
+    monkeypatch.setattr(site.registry, "publish", publish_both)
+    assert (await site.publish("ann", b"", query=f"upload={number}")).status == 201
+
+
 async def test_what_came_before_a_break_stays(site):
     archive = skill_archive(a_txt=os.urandom(5_000))
     number = (await begin(site, archive)).json()["id"]

@@ -315,6 +315,7 @@ REGISTRY_BODIES_ADDRESS_BYTES = Bound(64 * MIB, "bytes", "of those from one addr
 REGISTRY_FILE_LIST_BYTES = Bound(1 * MIB, "bytes", "of the list of files in a publication over ClawHub's API")
 REGISTRY_UPLOADED_SECONDS = Bound(900, "seconds", "for which a file that was sent by itself waits to be published")
 REGISTRY_ZIPS = Bound(10_000, "archives", "that the registry made as .zip of others, and knows the digest of")
+REGISTRY_APM_VERSIONS = Bound(1_000, "versions", "of a package in APM's API, which lists the digest of a .zip of each")
 REGISTRY_NAMES = Bound(100, "names", "of namespaces that one account may take, renaming included; operators any number")
 REGISTRY_UPLOADS = Bound(16, "uploads", "that one account may have begun and not finished")
 REGISTRY_UPLOADS_BYTES = Bound(

@@ -336,8 +336,11 @@ class BlobSender:
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
 
-    async def send(self, stored: BlobResponse, scope: Scope, send: Send) -> None:
-        """Answer a GET or HEAD: the whole, a part, or that the client has it already. Raises StorageError."""
+    async def send(self, stored: BlobResponse, scope: Scope, send: Send, content: bytes | None = None) -> None:
+        """Answer a GET or HEAD: the whole, a part, or that the client has it already.
+
+        ``content`` is sent where the blob store cannot hold it. Raises StorageError.
+        """
         depends = {"Vary": IDENTITY_FIELDS} if stored.cache is CachePolicy.PRIVATE else {}
         kept = [*encode_fields({"Cache-Control": stored.cache.value}, depends), *_BLOB_FIELDS]
         tag = f'"{stored.digest.hex}"'
@@ -346,10 +349,11 @@ class BlobSender:
             return
         part, start = found
         file = None
-        if stored.size > limits.SERVER_PIECE_BYTES:
+        if content is None and stored.size > limits.SERVER_PIECE_BYTES:
             file = await asyncio.to_thread(self._open, stored, part.start)
         if file is None:
-            content = await asyncio.to_thread(self._blobs.read, stored.digest)
+            if content is None:
+                content = await asyncio.to_thread(self._blobs.read, stored.digest)
             if content is None:
                 raise StorageError("STORAGE", "a blob was damaged or missing")
             await send(start)

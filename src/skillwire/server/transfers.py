@@ -38,6 +38,7 @@ from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.pack import zip_files
 from skillwire.folder.publish import RefusedFolder, packed_files, prepare_files
 from skillwire.model.access import Access
+from skillwire.model.digest import Digest
 from skillwire.model.package import AnnouncedFile, upload_number
 from skillwire.model.skill import SKILL_MD, FileContent, Finding, Skill
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.digest import Digest
     from skillwire.model.package import Package, PackageName, PackageVersion
     from skillwire.ports import AnnouncedFileStore, BlobStore, PackageStore, UploadStore
     from skillwire.registry.packages import PublishedVersion, PublishRight, Registry
@@ -272,45 +272,63 @@ class Downloads:
         await self.send(context, found, version.skill)
         self.count(context, package.name, version.version)
 
-    async def zipped(self, package: Package, version: PackageVersion, folder: str = "") -> BlobResponse:
-        """Return the files of a version as a .zip, in ``folder`` if one is named. Raises StorageError.
+    async def zipped(
+        self, package: Package, version: PackageVersion, folder: str = "", *, stores: bool = False
+    ) -> BlobResponse:
+        """Return the response that sends the files of a version as a .zip, in ``folder`` if one is named.
 
-        Made of the artifact, and kept among the bytes that are served until the next start.
+        Its digest is known until the next start. ``stores`` keeps the bytes, which :meth:`send` makes otherwise. Raises
+        StorageError.
         """
         key = version.skill.artifact.digest, folder
         found = self._zips.get(key)
-        if found is None or not await asyncio.to_thread(self._blobs.has, *found):
+        if found is None:
             async with self._zipping:
                 content = await self._store.artifact(version.skill.artifact.digest)
                 if content is None:
                     raise StorageError("STORAGE", f"the artifact of {package.name} is lost")
-                found = await asyncio.to_thread(self._zip, version.skill, content, folder)
+                found = await asyncio.to_thread(self._zip, version.skill, content, folder, stores=stores)
         self._zips[key] = found
         if len(self._zips) > limits.REGISTRY_ZIPS:
             self._zips.popitem(last=False)
         return BlobResponse("application/zip", _cache_policy(package), *found)
 
-    def _zip(self, skill: Skill, content: bytes, folder: str) -> tuple[Digest, int]:
-        prefix = f"{folder}/" if folder else ""
-        contents = zip(skill.files, packed_files(skill, content), strict=True)
-        packed = zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])
-        return self._blobs.put(packed), len(packed)
+    def _zip(self, skill: Skill, content: bytes, folder: str, *, stores: bool) -> tuple[Digest, int]:
+        packed = _zip_skill(skill, content, folder)
+        if stores:
+            with suppress(StorageError):  # then it is made again
+                self._blobs.put(packed)
+        return Digest.of(packed), len(packed)
 
-    async def send(self, context: RequestContext, response: BlobResponse, skill: Skill) -> None:
-        """Send a file or the artifact of ``skill``. Raises StorageError."""
-        await self.restore(skill, [(response.digest, response.size)])
-        await self._sender.send(response, context.scope, context.send)
+    async def send(
+        self, context: RequestContext, response: BlobResponse, skill: Skill, zipped_in: str | None = None
+    ) -> None:
+        """Send a file or the artifact of ``skill``, or its .zip ``zipped_in`` a folder. Raises StorageError."""
+        content = None
+        if not await asyncio.to_thread(self._blobs.has, response.digest, response.size):
+            artifact = await self._store.artifact(skill.artifact.digest)
+            if artifact is not None:  # otherwise the sender reports the loss
+                content = await asyncio.to_thread(self._make, response, skill, artifact, zipped_in)
+        await self._sender.send(response, context.scope, context.send, content)
+
+    def _make(self, response: BlobResponse, skill: Skill, artifact: bytes, zipped_in: str | None) -> bytes | None:
+        """Make the bytes of a response again, and store them; return them where they are few and no disk takes them."""
+        made = _parts(skill, artifact) if zipped_in is None else [_zip_skill(skill, artifact, zipped_in)]
+        try:
+            for one in made:
+                self._blobs.put(one)
+        except StorageError:
+            if response.size > limits.REGISTRY_ROW_BYTES:
+                raise
+            return next((one for one in made if Digest.of(one) == response.digest), None)
+        return None
 
     async def restore(self, skill: Skill, blobs: Iterable[tuple[Digest, int]]) -> None:
         """Make the bytes of ``skill`` again where one of ``blobs`` (digest and size) is lost. Raises StorageError."""
         if not await asyncio.to_thread(lambda: all(self._blobs.has(*blob) for blob in blobs)):
             content = await self._store.artifact(skill.artifact.digest)
-            if content is not None:  # otherwise readers miss them, and the sender reports the loss
-                await asyncio.to_thread(self._write, skill, content)
-
-    def _write(self, skill: Skill, content: bytes) -> None:
-        for one in (*packed_files(skill, content), content):
-            self._blobs.put(one)
+            if content is not None:  # otherwise readers miss them
+                await asyncio.to_thread(lambda: [self._blobs.put(one) for one in _parts(skill, content)])
 
     def count(self, context: RequestContext, name: PackageName, version: str) -> None:
         """Count a download by the caller, unless it was counted today or the request was HEAD."""
@@ -334,6 +352,16 @@ class Downloads:
                     self._counted.popitem(last=False)
         except SkillwireError as error:
             structlog.get_logger("skillwire").warning("a download is not counted", reason=one_line(error))
+
+
+def _parts(skill: Skill, artifact: bytes) -> Sequence[bytes]:
+    return *packed_files(skill, artifact), artifact
+
+
+def _zip_skill(skill: Skill, artifact: bytes, folder: str) -> bytes:
+    prefix = f"{folder}/" if folder else ""
+    contents = zip(skill.files, packed_files(skill, artifact), strict=True)
+    return zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])
 
 
 def _cache_policy(package: Package) -> CachePolicy:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skillwire.errors import NotFoundError
+from skillwire.errors import NotFoundError, StorageError
 from skillwire.folder.load import IdentifiedSkill
 from skillwire.folder.publish import packed_files
 from skillwire.model.access import ANONYMOUS, Access
@@ -164,13 +165,14 @@ class PackageFeed:
         self._wait(self._write_blobs(skills))
 
     def make_blob(self, digest: Digest, artifact: Digest) -> bytes | None:
-        """Return a file of an artifact, or the artifact itself, and put it into the blob store; None without it."""
+        """Return a file of an artifact, or the artifact itself, and store it where a disk takes it; None without it."""
         content: bytes | None = self._wait(self._store.artifact(artifact))
         if content is not None and artifact != digest:
             files = (bytes(file.content) for file in read_archive(content).files)
             content = next((one for one in files if Digest.of(one) == digest), None)
         if content is not None:
-            self._blobs.put(content)
+            with suppress(StorageError):
+                self._blobs.put(content)
         return content
 
     async def _write_blobs(self, skills: Iterable[Skill]) -> None:

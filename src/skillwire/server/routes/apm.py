@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from starlette.types import ASGIApp
 
+from skillwire import limits
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import ConflictError, documentation_link
 from skillwire.model.digest import Digest
@@ -81,9 +82,13 @@ class ApmRoutes(ClientRoutes):
     """Answers of the API."""
 
     async def versions(self, context: RequestContext) -> ASGIApp:
-        """Answer the versions that are resolved, highest first."""
+        """Answer the highest versions that are resolved, the highest first.
+
+        Clients need the digest of each archive, so those of single files are made.
+        """
         package = await self._find(context)
-        rows = [await self._describe(package, one) for one in await self._registry.resolved(package)]
+        found = (await self._registry.resolved(package))[: limits.REGISTRY_APM_VERSIONS]
+        rows = [await self._describe(package, one) for one in found]
         return tagged_answer({"package": str(package.name), "versions": rows})
 
     async def download(self, context: RequestContext) -> None:

@@ -137,8 +137,8 @@ async def send_zip(
 
     ``is_named`` is whether the request names the version; the latest is another one later.
     """
-    found = await parts.downloads.zipped(package, version, folder)
+    found = await parts.downloads.zipped(package, version, folder, stores=True)
     if not is_named and found.cache is CachePolicy.FOREVER:
         found = replace(found, cache=CachePolicy.BRIEF)
-    await parts.downloads.send(context, found, version.skill)
+    await parts.downloads.send(context, found, version.skill, folder)
     parts.downloads.count(context, package.name, version.version)

@@ -1,6 +1,7 @@
 """The registry API of APM: each route in the shape that its client reads, and who may use it."""
 
 import hashlib
+import shutil
 
 import pytest
 from tests.support.client_apis import APM, publish_to_apm, unzipped
@@ -34,6 +35,20 @@ async def test_what_is_published_is_listed_with_the_digest_of_its_download(site,
     assert row["digest"] == f"sha256:{hashlib.sha256(sent.body).hexdigest()}"
     if len(files) == 1:
         assert unzipped(sent.body) == {path: text.encode() for path, text in files.items()}
+
+
+async def test_a_list_makes_archives_of_the_highest_versions_and_stores_none(site, monkeypatch, tmp_path):
+    monkeypatch.setattr(limits, "REGISTRY_APM_VERSIONS", 2)
+    for number in range(3):
+        await publish_to_apm(site, zipped(skill_files(text=f"{number}\n")), by="ann", version=f"1.{number}.0")
+    shutil.rmtree(tmp_path / "blobs", ignore_errors=True)
+    site.parts.downloads._zips.clear()
+    rows = (await site.get(VERSIONS)).json()["versions"]
+    assert [one["version"] for one in rows] == ["1.2.0", "1.1.0"]
+    assert not list(tmp_path.glob("blobs/*/*"))
+    sent = await site.get(f"{VERSIONS}/1.1.0/download")
+    assert rows[1]["digest"] == f"sha256:{hashlib.sha256(sent.body).hexdigest()}"
+    assert (await site.get(f"{VERSIONS}/1.0.0/download")).status == 200
 
 
 async def test_a_problem_has_no_type_that_resolves_below_the_api(site, monkeypatch):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -90,6 +91,42 @@ async def test_a_lost_blob_folder_delays_nothing(site, monkeypatch):
         fault.setattr(blobs.FileBlobs, "put", lambda *_: _as_storage(fail(errno.ENOSPC)))
         assert (await site.publish("ann")).status == 201
     assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/registry/packages/ann/before/1.0.0/download",
+        "/@ann/before@1.0.0/.well-known/agent-skills/before/SKILL.md",
+        "/v1/packages/ann/before/versions/1.0.0/download",
+        "/v1/skills/ann--before/versions/1.0.0/content",
+        "/api/v1/download?slug=before&version=1.0.0",
+        "/api/v1/skills/before/file?path=SKILL.md&version=1.0.0",
+        "/.well-known/agent-skills/before/SKILL.md",
+    ],
+)
+async def test_what_no_disk_takes_is_sent_from_the_database(site, monkeypatch, path):
+    if path.startswith("/.well-known"):
+        site.look()
+        shutil.rmtree(site.application.catalog.blobs.directory)
+    with monkeypatch.context() as fault:
+        fault.setattr(blobs, "write_atomically", lambda *_, **__: _as_storage(fail(errno.ENOSPC)))
+        full = await site.get(path)
+        part = await site.get(path, {"Range": "bytes=2-4"})
+    assert (full.status, part.status) == (200, 206)
+    written = await site.get(path)
+    assert (written.status, written.body) == (200, full.body)
+    assert part.body == full.body[2:5]
+
+
+async def test_a_large_artifact_is_not_sent_from_memory(site, monkeypatch):
+    await site.publish("ann", LARGE)
+    path = "/api/registry/packages/ann/notes/1.0.0/download"
+    with monkeypatch.context() as fault:
+        fault.setattr(blobs, "write_atomically", lambda *_, **__: _as_storage(fail(errno.ENOSPC)))
+        refused = await site.get(path)
+    assert (refused.status, refused.json()["error"]["code"]) == (503, "STORAGE")
+    assert (await site.get(path)).status == 200
 
 
 async def test_a_full_disk_in_the_middle_of_an_upload_keeps_what_came(site, monkeypatch):

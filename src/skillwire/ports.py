@@ -230,9 +230,10 @@ class PackageStore(Protocol):
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         """Store a version and its artifact, all or nothing; its package is made with the first one.
 
-        ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes
-        no versions. ``full``: it has as many as it may. ``quarantined``: another version of its package has the same
-        artifact and is in quarantine. A version narrower than its package narrows its access.
+        ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``precedence``: another one is
+        there that differs only in build metadata. ``closed``: its package takes no versions. ``full``: it has as many
+        as it may. ``quarantined``: another version of its package has the same artifact and is in quarantine. A version
+        narrower than its package narrows its access.
         """
 
     async def fits(self, version: PackageVersion) -> bool:

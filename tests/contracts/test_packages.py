@@ -247,6 +247,18 @@ class TestVersions:
         assert found == ["2.0.0-rc.10", "2.0.0-rc.2", "1.10.0", "1.9.1", "1.9.0"]
         assert store.package(NOTES).latest == "1.10.0"
 
+    def test_versions_that_differ_only_in_build_metadata_are_one(self, store):
+        publish(store, "1.0.0+b")
+        before = store.audit(0, 99)
+        for version in ("1.0.0", "1.0.0+a", "1.0.0+b.1", "1.0.0+c"):
+            refused = store.publish(make_version(version), b"one", change())
+            assert refused == StoredVersion("precedence", reason="1.0.0+b")
+        assert publish(store, "1.0.0+b") == "repeated"
+        assert (store.audit(0, 99), [one.version for one in store.versions(NOTES)]) == (before, ["1.0.0+b"])
+        for version in ("1.0.0-rc.1", "1.0.0-0", "1.0.1", "1.0.10+b"):
+            assert publish(store, version, version.encode()) == "created"
+        assert publish(store, "1.0.0-rc.1+x") == "precedence"
+
     def test_a_yanked_version_is_not_the_latest_and_stays(self, store):
         publish(store)
         publish(store, "2.0.0", b"two")

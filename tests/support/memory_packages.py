@@ -195,6 +195,9 @@ class MemoryPackages:
         if same is not None:
             is_same = same.skill.artifact.digest == skill.artifact.digest
             return StoredVersion("repeated", package) if is_same else StoredVersion("conflict")
+        for number in self._versions.get(name, {}):
+            if version_order(number) == version_order(version.version):
+                return StoredVersion("precedence", reason=number)
         for one in self._versions.get(name, {}).values():
             if one.state.status is Status.QUARANTINED and one.skill.artifact.digest == skill.artifact.digest:
                 return StoredVersion("quarantined", package, reason=one.state.reason)

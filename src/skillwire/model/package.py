@@ -276,10 +276,10 @@ class AnnouncedFile(NamedTuple):
 class StoredVersion(NamedTuple):
     """How storing a version ended, its package then if it is there now, and the number of the change.
 
-    ``reason`` is why its bytes are in quarantine.
+    ``reason`` is why its bytes are in quarantine, or the other version of its precedence.
     """
 
-    how: Literal["created", "repeated", "conflict", "closed", "full", "quarantined"]
+    how: Literal["created", "repeated", "conflict", "precedence", "closed", "full", "quarantined"]
     package: Package | None = None
     change: int = 0
     reason: str = ""
@@ -298,7 +298,7 @@ def version_order(version: str) -> tuple[Any, ...]:
 def latest_version(versions: Iterable[tuple[str, Status]]) -> str:
     """Return the highest active version, a release before any prerelease; empty where there is none."""
     usable = [version for version, status in versions if status in {Status.ACTIVE, Status.DEPRECATED}]
-    return max(usable, key=lambda version: ("-" not in version.partition("+")[0], version_order(version)), default="")
+    return max(usable, key=lambda one: ("-" not in one.partition("+")[0], version_order(one), one), default="")
 
 
 def read_package_name(text: str) -> PackageName | None:

@@ -32,6 +32,7 @@ from skillwire.model.package import (
     parse_requirement,
     read_package_name,
     required_packages,
+    version_order,
     with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
@@ -219,7 +220,7 @@ class Registry:
         elif how == "quarantined":
             raise _quarantined(one, reason)
         else:
-            raise _unpublishable(one, how)
+            raise _unpublishable(one, how, reason)
         return PublishedVersion(one, how, package or one.follow(None), number)
 
     async def _preview(self, one: PackageVersion) -> PublishedVersion:
@@ -235,6 +236,8 @@ class Registry:
         if stored is not None:
             return PublishedVersion(stored, "repeated", package)
         for other in await self.store.versions(one.package):
+            if version_order(other.version) == version_order(one.version):
+                raise _unpublishable(one, "precedence", other.version)
             is_same = other.skill.artifact.digest == one.skill.artifact.digest
             if is_same and other.state.status is Status.QUARANTINED:
                 raise _quarantined(one, other.state.reason)
@@ -559,6 +562,11 @@ _RAISE: Final = "Raise the version: a published one never changes."
 #: Why a version cannot be published: a code, a message, a fix.
 _UNPUBLISHABLE: Final = {
     "conflict": ("VERSION_EXISTS", "is published with other bytes", _RAISE),
+    "precedence": (
+        "VERSION_EXISTS",
+        "differs only in build metadata, which does not count, from the published",
+        _RAISE,
+    ),
     "full": (
         "PACKAGE_CLOSED",
         f"is refused: the lists of files of its package would exceed {limits.REGISTRY_PACKAGE_BYTES:,} bytes",
@@ -568,9 +576,11 @@ _UNPUBLISHABLE: Final = {
 }
 
 
-def _unpublishable(one: PackageVersion, why: Literal["conflict", "full", "closed"]) -> ConflictError:
+def _unpublishable(
+    one: PackageVersion, why: Literal["conflict", "precedence", "full", "closed"], other: str = ""
+) -> ConflictError:
     code, message, fix = _UNPUBLISHABLE[why]
-    return ConflictError(code, f"{one.package} {one.version} {message}", fix=fix)
+    return ConflictError(code, f"{one.package} {one.version} {message} {other}".rstrip(), fix=fix)
 
 
 def _quarantined(one: PackageVersion, reason: str) -> TrustError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillwire.errors import ValidationError
-from skillwire.model.package import parse_range, parse_requirement, split_version
+from skillwire.model.package import Status, latest_version, parse_range, parse_requirement, split_version
 
 VERSIONS = ("0.0.3", "0.0.4", "0.2.3", "0.3.0", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.2.9", "1.3.0", "2.0.0-a", "2.0.0")
 
@@ -77,3 +77,8 @@ def test_versions_of_references() -> None:
     """The ``@`` of a namespace begins no version."""
     assert split_version("example.com/@acme/name@1.2.0") == ("example.com/@acme/name", "1.2.0")
     assert split_version("example.com/@acme") == ("example.com/@acme", "")
+
+
+def test_the_latest_of_versions_with_equal_precedence_is_the_same_in_any_order() -> None:
+    versions = [(version, Status.ACTIVE) for version in ("1.0.0", "1.0.0+z", "1.0.0+a", "0.9.0")]
+    assert latest_version(versions) == latest_version(reversed(versions)) == "1.0.0+z"

@@ -251,17 +251,22 @@ class SqlPackages(Store):
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
-            f"SELECT {STANDING}, versions.artifact, {_HELD}, {_QUARANTINED}, last, audit.digest, {OF_PACKAGES} "
-            "FROM (SELECT 1) AS one LEFT JOIN packages ON packages.namespace = ?4 AND packages.name = ?5 "
-            f"LEFT JOIN versions ON package = number AND version = ?6 LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE"
+            f"SELECT {STANDING}, versions.version, versions.artifact, {_HELD}, {_QUARANTINED}, last, audit.digest, "
+            f"{OF_PACKAGES} FROM (SELECT 1) AS one "
+            "LEFT JOIN packages ON packages.namespace = ?4 AND packages.name = ?5 "
+            "LEFT JOIN versions ON package = number AND version >= ?6 AND version < ?6 || ',' "  # follows + in order
+            f"LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE ORDER BY versions.version = ?8 DESC LIMIT 1"
         )
         standing = standing_values(change, name.namespace)
-        found = await connection.row(query, (*standing, name.name, version.version, digest))
-        same, held, reason, last, previous, *row = found[4:]
+        precedence = version.version.partition("+")[0]
+        found = await connection.row(query, (*standing, name.name, precedence, digest, version.version))
+        stored, same, held, reason, last, previous, *row = found[4:]
         check_change(change, name.namespace, Standing(*found[:4]))
         package = None if row[0] is None else read_package(row)
         if package and (package.state.status in CLOSED or package.renamed_to):
             return StoredVersion("closed")
+        if stored not in {None, version.version}:
+            return StoredVersion("precedence", reason=stored)
         if same is not None:
             return StoredVersion("repeated", package) if same == digest else StoredVersion("conflict")
         if reason is not None:
@@ -424,7 +429,7 @@ class SqlPackages(Store):
     async def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
         query = f"SELECT {VERSION} FROM versions WHERE package = {_NUMBER}"
         versions = [read_version(row) for row in await connection.rows(query, name)]
-        return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
+        return sorted(versions, key=lambda one: (version_order(one.version), one.version), reverse=True)
 
     @reads
     async def dependents(

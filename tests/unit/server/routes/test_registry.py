@@ -222,6 +222,15 @@ class TestPublishing:
         assert (artifact.status, len(artifact.body)) == (200, version["size"])
         assert artifact.fields["cache-control"] == "public, max-age=31536000, immutable"
 
+    async def test_a_version_of_the_same_precedence_is_refused_with_the_other_one(self, site):
+        await site.publish("ann", query="version=1.0.0%2Bz")
+        for query in ("version=1.0.0", "version=1.0.0&dry_run=1"):
+            refused = await site.publish("ann", query=query)
+            assert (refused.status, code_of(refused)) == (409, "VERSION_EXISTS")
+            assert refused.json()["error"]["message"] == (
+                "ann/notes 1.0.0 differs only in build metadata, which does not count, from the published 1.0.0+z"
+            )
+
     async def test_a_dry_run_tells_the_same_and_stores_nothing(self, site):
         checked = await site.publish("ann", query="dry_run=1")
         assert (checked.status, checked.json()["status"]) == (200, "checked")

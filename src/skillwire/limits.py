@@ -317,10 +317,12 @@ REGISTRY_UPLOADED_SECONDS = Bound(900, "seconds", "for which a file that was sen
 REGISTRY_ZIPS = Bound(10_000, "archives", "that the registry made as .zip of others, and knows the digest of")
 REGISTRY_APM_VERSIONS = Bound(1_000, "versions", "of a package in APM's API, which lists the digest of a .zip of each")
 REGISTRY_NAMES = Bound(100, "names", "of namespaces that one account may take, renaming included; operators any number")
+REGISTRY_TOKENS = Bound(1_000, "tokens", "of one account that may be valid before a further one; people still sign in")
 REGISTRY_UPLOADS = Bound(16, "uploads", "that one account may have begun and not finished")
 REGISTRY_UPLOADS_BYTES = Bound(
     8 * 1024 * MIB, "bytes", "of the unfinished uploads of all accounts; a full disk stops all"
 )
+REGISTRY_UPLOADS_FULL_SECONDS = Bound(300, "seconds", "after which a client may ask for room for an upload again")
 REGISTRY_UPLOAD_SECONDS = Bound(24 * 3600, "seconds", "that an upload is kept after its last byte")
 EXPORT_LINE_BYTES = Bound(16 * MIB, "bytes", "of one row of an export of a registry")
 REGISTRY_UNOWNED_SECONDS = Bound(3600, "seconds", "that a large artifact without a version is kept: one may come")

@@ -119,8 +119,8 @@ class SkillIndex(Protocol):
 class TokenStore(Protocol):
     """The tokens of a publisher. Changes are durable on return, each with the audit entry of its ``change``, if any."""
 
-    async def add(self, token: Token, *, change: Change | None = None) -> None:
-        """Store a new token."""
+    async def add(self, token: Token, *, change: Change | None = None, most: int | None = None) -> bool:
+        """Store a new token; False when its account has ``most`` already that are valid when it is created."""
 
     async def revoke(self, token_id: str, at: float, *, change: Change | None = None) -> None:
         """Store when a token was revoked; one that was revoked before keeps its time, and no change is recorded."""
@@ -139,6 +139,12 @@ class TokenStore(Protocol):
 
     async def all(self, account: str = "") -> Sequence[Token]:
         """Return every token, or those of an account, oldest first."""
+
+    async def page(self, account: str, after: tuple[float, str], limit: int) -> Sequence[Token]:
+        """Return a page of the tokens of an account, or of all accounts for an empty one, oldest first.
+
+        It begins behind ``after``: a time of creation and an ID.
+        """
 
     async def forget(self, prefix: str, *, before: float) -> int:
         """Delete API keys whose name begins with ``prefix`` and that ended ``before`` this time; return how many."""

@@ -88,6 +88,30 @@ def test_a_token_is_found_as_it_was(tokens):
     assert list(tokens.all()) == [other, TOKEN]
 
 
+def test_an_account_has_a_bounded_number_of_valid_tokens(tokens, packages):
+    ann, change = TOKEN._replace(account="ann", created=50.0), Change(50.0, "ann", "token.create", "ann")
+    others: dict[str, dict[str, Any]] = {
+        "ended": {"expires": 50.0},
+        "revoked": {"revoked": 7.0},
+        "other": {"account": "bob"},
+    }
+    for token_id, fields in others.items():
+        tokens.add(ann._replace(token_id=token_id, **fields))
+    assert tokens.add(ann._replace(token_id="first"), most=2)  # noqa: S106  # an ID
+    assert tokens.add(ann._replace(token_id="endless", expires=None), most=2)  # noqa: S106  # same
+    assert not tokens.add(ann._replace(token_id="third"), most=2, change=change)  # noqa: S106  # same
+    assert (tokens.find("third"), Blocking(packages).audit(0, 9)) == (None, [])
+
+
+def test_pages_of_tokens_go_on_behind_one(tokens):
+    tokens.add(TOKEN)  # of no account
+    for token_id, created, account in (("d", 1.0, "ann"), ("b", 2.0, "bob"), ("a", 3.0, "ann"), ("c", 3.0, "ann")):
+        tokens.add(TOKEN._replace(token_id=token_id, created=created, account=account))
+    assert [one.token_id for one in tokens.page("", (0.0, ""), 3)] == ["d", "b", "a"]
+    assert [one.token_id for one in tokens.page("", (3.0, "a"), 3)] == ["c"]
+    assert [one.token_id for one in tokens.page("ann", (1.0, "d"), 1)] == ["a"]
+
+
 def test_a_token_is_revoked_once(tokens):
     tokens.add(TOKEN)
     tokens.revoke("old", 7.0)

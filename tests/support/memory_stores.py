@@ -109,9 +109,13 @@ class MemoryTokens:
         if change is not None:
             await self._packages.record(change)
 
-    async def add(self, token: Token, *, change: Change | None = None) -> None:
+    async def add(self, token: Token, *, change: Change | None = None, most: int | None = None) -> bool:
+        valid = [one for one in await self.all(token.account) if one.is_good_at(token.created)]
+        if most is not None and len(valid) >= most:
+            return False
         self._tokens[token.token_id] = token
         await self._record(change)
+        return True
 
     async def revoke(self, token_id: str, at: float, *, change: Change | None = None) -> None:
         token = self._tokens.get(token_id)
@@ -141,6 +145,10 @@ class MemoryTokens:
     async def all(self, account: str = "") -> Sequence[Token]:
         found = [token for token in self._tokens.values() if account in {"", token.account}]
         return sorted(found, key=lambda token: (token.created, token.token_id))
+
+    async def page(self, account: str, after: tuple[float, str], limit: int) -> Sequence[Token]:
+        found = [one for one in await self.all(account) if one.account and (one.created, one.token_id) > after]
+        return found[:limit]
 
     async def forget(self, prefix: str, *, before: float) -> int:
         ended = [

@@ -210,7 +210,7 @@ def create_token(
 @token.command(name="list")
 @remote_options
 def list_tokens(*, output: Output, registry: str) -> None:
-    """List your tokens, or as an operator those of all accounts: never a secret."""
+    """List the tokens that yours may revoke, or itself: never a secret."""
     rows = _rows(output, registry, "/tokens", "tokens")
     output.table(
         [

@@ -10,6 +10,7 @@ creates only tokens limited to some of these.
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageErro
 from skillwire.model.package import Account, Change, is_account, is_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from skillwire.model.access import Principal, Token
     from skillwire.ports import PackageStore
@@ -42,6 +43,7 @@ _SESSION_OF: Final = f"{_SESSION}: "
 _HERE: Final = "the server"
 #: Changes of tokens whose entries have the scopes.
 _GRANTING: Final = {"token.create", "token.rotate"}
+_TIME: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?", re.ASCII)
 _SESSION_LENGTH: Final = 512  # of a name that holds an issuer and a subject
 #: Scope → the scopes that its token can give to a program; ``publish`` includes ``read``.
 _GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: REGISTRY_SCOPES}
@@ -75,6 +77,11 @@ class Actor(NamedTuple):
         """Return a change by the actor for the audit log."""
         present = {key: value for key, value in details.items() if value != ""}
         return Change(at, self.account, action, target, present, self.address, self.request_id)
+
+
+def _manages_tokens(actor: Actor) -> bool:
+    """Whether the actor may revoke the tokens of its account."""
+    return ADMIN in actor.scopes and not is_limited(actor.scopes)
 
 
 def is_limited(scopes: Collection[str]) -> bool:
@@ -199,7 +206,8 @@ class Accounts:
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
         """Create a token. An operator also creates tokens for other accounts, and with them the accounts.
 
-        Raises UsageError (``TOKEN_FORM``, ``ACCOUNT_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
+        Raises UsageError (``TOKEN_FORM``, ``ACCOUNT_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``),
+        ConflictError (``TOKENS_FULL``).
         """
         account = check_account(new.account) if new.account else actor.account
         check_scopes(actor, new.scopes)
@@ -218,8 +226,9 @@ class Accounts:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
             await self._make_account(actor, account, is_operator=new.is_operator)
         record = self._recorder(actor, "token.create")
+        most, lifetime = int(limits.REGISTRY_TOKENS), new.expires_in or left
         return await self._tokens().issue(
-            new.name, scopes=new.scopes, expires_in=new.expires_in or left, account=account, record=record
+            new.name, scopes=new.scopes, expires_in=lifetime, account=account, record=record, most=most
         )
 
     async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
@@ -231,16 +240,33 @@ class Accounts:
             change = actor.change(now, "account.operator", name)
             await self._store.make_operator(name, change)
 
-    async def list(self, actor: Actor) -> list[Token]:
-        """Return the tokens of the actor's account, or, for an operator, of all accounts. Raises TrustError."""
+    async def page(self, actor: Actor, after: str, limit: int) -> tuple[Sequence[Token], str | None]:
+        """Return a page of the tokens that the actor may revoke, oldest first, and what the next one is ``after``.
+
+        These are the tokens of its account, or for an operator of all accounts. An actor that may revoke none gets its
+        own. Raises TrustError (``AUTH_REQUIRED``), UsageError (``QUERY``).
+        """
         require_account(actor)
-        return [one for one in await self._tokens().all("" if actor.is_operator else actor.account) if one.account]
+        created, _, token_id = (after or "0~").partition("~")
+        if not _TIME.fullmatch(created):
+            raise UsageError("QUERY", "after is next of the page before")
+        if not _manages_tokens(actor):
+            return [await self._tokens().look_up(actor.token_id)], None
+        account = "" if actor.is_operator else actor.account
+        found = await self._tokens().page(account, (float(created), token_id), limit + 1)
+        last = found[limit - 1] if len(found) > limit else None
+        return found[:limit], f"{last.created!r}~{last.token_id}" if last else None
 
     async def revoke(self, actor: Actor, token_id: str) -> None:
-        """Revoke a token that the actor may list. Raises NotFoundError (``TOKEN_NOT_FOUND``), TrustError."""
-        if token_id not in {one.token_id for one in await self.list(actor)}:
+        """Revoke a token of the actor's account, or as an operator of any.
+
+        Raises NotFoundError (``TOKEN_NOT_FOUND``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
+        """
+        require_account(actor)
+        token = await self._tokens().look_up(token_id)
+        if not token.account or (token.account != actor.account and not actor.is_operator):
             raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
-        if ADMIN not in actor.scopes or is_limited(actor.scopes):
+        if not _manages_tokens(actor):
             message = "revoking tokens needs the scope admin in all namespaces"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
         await self._tokens().revoke(token_id, self._recorder(actor, "token.revoke"))

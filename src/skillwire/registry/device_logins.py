@@ -18,7 +18,7 @@ import secrets
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, UsageError
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.package import Change
 from skillwire.registry.accounts import PUBLISH, READ, check_scope_forms, check_scopes, require_account, time_left
@@ -127,9 +127,13 @@ class DeviceLogins:
             details = {"id": token.token_id, "scopes": sorted(token.scopes), "client": client}
             return Change(now, login.account, "token.create", login.account, details, address, request_id)
 
-        return await tokens.issue(
-            f"{client} (login)", scopes=login.scopes, expires_in=lifetime, account=login.account, record=record
-        )
+        name, most = f"{client} (login)", int(limits.REGISTRY_TOKENS)
+        try:
+            return await tokens.issue(
+                name, scopes=login.scopes, expires_in=lifetime, account=login.account, record=record, most=most
+            )
+        except ConflictError:  # as many as the account may have
+            return "access_denied"
 
     def _device_hash(self, client: str, code: str) -> bytes:
         return self._hash(f"device\0{client}\0{code}")  # another client's name finds nothing

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, StorageError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, StorageError, UsageError
 from skillwire.model.access import SCOPES, Token, TokenKind
 from skillwire.model.package import Change, Rights, is_grant
 
@@ -67,18 +67,21 @@ class Tokens:
         account: str = "",
         longest: int = _NAME_LENGTH,
         record: Record = _no_change,
+        most: int | None = None,
     ) -> Issued:
-        """Make a token, of a registry's ``account`` if given. Raises UsageError (``TOKEN_FORM``).
+        """Make a token, of a registry's ``account`` if given.
 
         ``skills`` may hold ``*``; ``expires_in`` is in seconds, ``longest`` the characters of a name. Here and below,
         ``record`` returns the change of a token that the audit log has from the same transaction.
+        Raises UsageError (``TOKEN_FORM``), ConflictError (``TOKENS_FULL``) where the account has ``most`` valid ones.
         """
         check_form(name, skills, scopes, expires_in, longest)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires, account=account)
         issued = self._seal(token)
-        await self._store.add(issued.token, change=record(issued.token))
+        if not await self._store.add(issued.token, change=record(issued.token), most=most):
+            raise ConflictError("TOKENS_FULL", f"{account} has {most} valid tokens, as many as it may")
         return issued
 
     async def rotate(self, token_id: str, *, overlap: float, record: Record = _no_change) -> Issued:
@@ -114,6 +117,10 @@ class Tokens:
     async def all(self, account: str = "") -> Sequence[Token]:
         """Return every token, or those of an account, oldest first."""
         return await self._store.all(account)
+
+    async def page(self, account: str, after: tuple[float, str], limit: int) -> Sequence[Token]:
+        """Return a page of the tokens of an account, or of all accounts, as :meth:`TokenStore.page`."""
+        return await self._store.page(account, after, limit)
 
     async def forget_ended(self, beginning: str, *, kept: float) -> int:
         """Delete API keys with this name prefix, ``kept`` seconds after their end; return their number."""

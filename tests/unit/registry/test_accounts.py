@@ -178,6 +178,22 @@ async def test_no_token_changes_without_its_entry_wherever_the_server_stops(deed
         await database.close()
 
 
+async def test_an_account_with_many_tokens_gets_no_further_one_and_still_a_session(registry, monkeypatch):
+    monkeypatch.setattr(limits, "REGISTRY_TOKENS", 2)
+    await registry.add("ann", *ANN)
+    own = await registry.tokens.issue("own", scopes=REGISTRY_SCOPES, account="ann")
+    ann = Actor("ann", frozenset(REGISTRY_SCOPES), token_id=own.token.token_id)
+    made = await registry.accounts.issue(ann, NewToken("ci", ["publish"]))
+    with pytest.raises(ConflictError, match="ann has 2 valid tokens") as refused:
+        await registry.accounts.issue(ann, NewToken("ci", ["publish"]))
+    assert refused.value.code == "TOKENS_FULL"
+    assert await registry.accounts.sign_in(ANN, "", "")
+    for token_id in {one.token_id for one in await registry.tokens.all("ann")} - {ann.token_id}:
+        await registry.accounts.revoke(ann, token_id)
+    assert not (await registry.tokens.look_up(made.token.token_id)).is_good_at(registry.now)
+    assert await registry.accounts.issue(ann, NewToken("ci", ["publish"]))
+
+
 async def test_the_token_of_the_first_operator_is_in_the_log(registry):
     code = await registry.accounts.prepare_first_operator()
     issued = await registry.accounts.claim_first_operator(code, Actor("ann", address="192.0.2.7", request_id="r-9"))

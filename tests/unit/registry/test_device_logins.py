@@ -76,6 +76,13 @@ async def test_each_step_is_in_the_audit_log_with_its_request(world):
     assert issued.secret not in repr(entries)
 
 
+async def test_a_program_gets_none_of_an_account_that_has_as_many_as_it_may(world, monkeypatch):
+    monkeypatch.setattr(limits, "REGISTRY_TOKENS", 1)
+    codes, ann = await world.begin(), await world.actor()
+    await world.logins.approve(ann, codes.user_code, ["read"], None)
+    assert await world.poll(codes) == "access_denied"
+
+
 async def test_a_refused_program_gets_none(world):
     codes, ann = await world.begin(), await world.actor()
     await world.logins.refuse(ann, codes.user_code)

@@ -63,8 +63,15 @@ class SqlTokens(Store):
     """Fills :class:`skillwire.ports.TokenStore`."""
 
     @writes
-    async def add(self, connection: Connection, token: Token, *, change: Change | None = None) -> None:
+    async def add(
+        self, connection: Connection, token: Token, *, change: Change | None = None, most: int | None = None
+    ) -> bool:
+        valid = "account = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?)"
+        count = f"SELECT count(*) FROM tokens WHERE {valid}"  # noqa: S608  # a constant
+        if most is not None and await connection.value(count, (token.account, token.created)) >= most:
+            return False
         await _insert_token(connection, token, change)
+        return True
 
     @writes
     async def revoke(self, connection: Connection, token_id: str, at: float, *, change: Change | None = None) -> None:
@@ -105,6 +112,12 @@ class SqlTokens(Store):
         where = "WHERE account = ?" if account else ""
         query = f"SELECT {_ROW_OF_TOKEN} FROM tokens {where} ORDER BY created, token_id"  # noqa: S608  # constants
         return [_read_token(row) for row in await connection.rows(query, (account,) if account else ())]
+
+    @reads
+    async def page(self, connection: Connection, account: str, after: tuple[float, str], limit: int) -> Sequence[Token]:
+        where = f"account {'=' if account else '!='} ? AND (created, token_id) > (?, ?)"
+        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE {where} ORDER BY created, token_id LIMIT ?"  # noqa: S608  # constants
+        return [_read_token(row) for row in await connection.rows(query, (account, *after, limit))]
 
     @writes
     async def forget(self, connection: Connection, beginning: str, *, before: float) -> int:

@@ -103,7 +103,7 @@ class AccountRoutes:
             row("/whoami", GET=reads(self.whoami, messages.CallerAccount)),
             row(
                 "/tokens",
-                GET=reads(self.tokens, messages.TokenList),
+                GET=reads(self.tokens, messages.TokenList, "after-name", "rows"),
                 POST=changes(self.issue, messages.IssuedToken, messages.TokenRequest, status=201),
             ),
             row("/tokens/{token}", DELETE=changes(self.revoke, None)),
@@ -137,10 +137,10 @@ class AccountRoutes:
         return tagged_answer(messages.CallerAccount(actor.account, actor.is_operator, sorted(actor.scopes), roles))
 
     async def tokens(self, context: RequestContext) -> ASGIApp:
-        """Answer the tokens of the caller's account; to operators those of all."""
-        found = await self._accounts.list(actor_of(context))
+        """Answer a page of the tokens that the caller may revoke, or its own."""
+        found, following = await self._accounts.page(actor_of(context), *read_page(context))
         rows = [messages.make(messages.TokenObject, one, id=one.token_id, scopes=sorted(one.scopes)) for one in found]
-        return tagged_answer(messages.TokenList(rows))
+        return tagged_answer(messages.TokenList(rows, following))
 
     async def issue(self, context: RequestContext) -> ASGIApp:
         """Make a token."""

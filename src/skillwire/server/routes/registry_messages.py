@@ -257,9 +257,13 @@ class TokenObject(Struct):
 
 
 class TokenList(Struct):
-    """The tokens of the caller's account; for an operator those of all accounts."""
+    """A page of the tokens of the caller's account, for an operator of all; the next one begins behind ``next``.
+
+    A token without the scope ``admin``, or with a limit to namespaces, sees only itself.
+    """
 
     tokens: list[TokenObject]
+    next: str | None
 
 
 class IdentityRequest(Struct, forbid_unknown_fields=True):

@@ -69,6 +69,10 @@ _STATUS_OF_CODE: Final = {
     "ARCHIVE_SIZE": 413,
     "UPLOADS_FULL": 429,
 }
+_FIELDS_OF_CODE: Final = {
+    "AUTH_REQUIRED": {"WWW-Authenticate": 'Bearer realm="skillwire"'},
+    "UPLOADS_FULL": {"Retry-After": str(int(limits.REGISTRY_UPLOADS_FULL_SECONDS))},
+}
 
 
 def registry_problem(error: SkillwireError) -> Problem:
@@ -76,7 +80,7 @@ def registry_problem(error: SkillwireError) -> Problem:
     status = _STATUS_OF_CODE.get(error.code) or next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
     if status is None:
         raise error
-    fields = {"WWW-Authenticate": 'Bearer realm="skillwire"'} if error.code == "AUTH_REQUIRED" else {}
+    fields = _FIELDS_OF_CODE.get(error.code, {})
     details = {**error.details, "fix": error.diagnostics().fix}
     return Problem(status, error.code, error.message, details, fields)
 

@@ -72,6 +72,25 @@ class TestAccounts:
         kept = await site.call("POST", "/tokens", {"name": "browser sign-in", "scopes": ["read"]}, by="ann")
         assert (kept.status, code_of(kept)) == (400, "TOKEN_FORM")
 
+    async def test_tokens_are_listed_page_by_page(self, site):
+        made = [(await site.token("ann")).split("_")[1] for _ in range(3)]
+        rows: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"next": ""}
+        while page["next"] is not None:
+            page = (await site.call("GET", f"/tokens?limit=2&after={page['next']}", by="ann")).json()
+            assert len(page["tokens"]) <= 2
+            rows += page["tokens"]
+        assert {one["id"] for one in rows} >= set(made)
+        assert len(rows) == len({one["id"] for one in rows})
+        assert (await site.call("GET", "/tokens?after=x", by="ann")).status == 400
+
+    @pytest.mark.parametrize("scopes", [("read",), ("publish",), ("admin", "namespace:ann")])
+    async def test_a_token_that_may_revoke_none_is_shown_itself(self, site, scopes):
+        secret = await site.token("ann", *scopes)
+        listed = (await site.call("GET", "/tokens", by=secret)).json()
+        assert [one["id"] for one in listed["tokens"]] == [secret.split("_")[1]]
+        assert (await site.call("DELETE", f"/tokens/{site.tokens['ann'].split('_')[1]}", by=secret)).status == 403
+
     async def test_operators_make_accounts_and_see_all_tokens(self, site):
         asked = {"name": "eve's", "account": "eve"}
         assert (await site.call("POST", "/tokens", asked, by="ann")).status == 403

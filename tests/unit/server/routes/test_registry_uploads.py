@@ -159,7 +159,7 @@ async def test_an_account_has_a_bounded_number_and_old_ones_go(site, tmp_path):
     for archive in archives[:-1]:
         assert (await begin(site, archive)).status == 201
     full = await begin(site, archives[-1])
-    assert (full.status, code_of(full)) == (429, "UPLOADS_FULL")
+    assert (full.status, code_of(full), full.fields["retry-after"]) == (429, "UPLOADS_FULL", "300")
     assert (await begin(site, archives[0])).status == 201
     assert (await begin(site, archives[-1], by="bob")).status == 201
     oldest = min((tmp_path / "home/state/uploads/ann").iterdir())

@@ -6,7 +6,9 @@ See :mod:`skillwire.cli.documents`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
+
+from msgspec import UnsetType
 
 from skillwire.adapters.files.static_site import SiteChanges
 from skillwire.cli import documents
@@ -15,11 +17,13 @@ from skillwire.client.calls import HttpMethod
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics, SourceLocation
 from skillwire.executions.tasks import FieldKind
+from skillwire.executions.view import ListedExecution
 from skillwire.folder.report import CheckReport
 from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.protocols.skill_sharing.judge import DocumentKind
 from skillwire.resolver.ladder import RungTrace
+from skillwire.server.routes import registry_messages as messages
 
 
 class InitDocument(DryRun):
@@ -223,23 +227,11 @@ class ExecutionsListDocument(TypedDict):
     executions: Annotated[list[RecentExecution], "The executions, at most --limit"]
 
 
-class TopExecution(TypedDict):
-    execution_id: Annotated[str, "ID"]
-    skill: Annotated[str, "Skill"]
-    version: Annotated[str, "Version"]
-    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status"]
-    executor: Annotated[str, "What runs it"]
-    caller: Annotated[str, "Caller, as the server knows it"]
-    created: Annotated[float, "Time of acceptance, seconds since the epoch"]
-    updated: Annotated[float, "Time of the last change"]
-    completed: Annotated[float | None, "Time of the end; null before it"]
-
-
 class TopDocument(TypedDict):
     schema: Annotated[Literal["skillwire/top/1"], "Executions and the local network, as top shows them"]
     at: Annotated[str, "Time of the list, RFC 3339 in UTC"]
     counts: Annotated[dict[str, int], "Number of executions by status"]
-    executions: Annotated[list[TopExecution], "The newest executions"]
+    executions: Annotated[list[ListedExecution], "The newest executions"]
     skills: Annotated[list[LanSkillObject], "Skills of the local network"]
     notes: Annotated[list[str], "What could not be read"]
 
@@ -505,9 +497,33 @@ class PackageStateDocument(TypedDict):
     more_copies: Annotated[bool, "Whether there may be others that are not named"]
 
 
+class NamespacesAnswer(TypedDict):
+    namespaces: Annotated[list[messages.NamespaceObject], "The namespaces"]
+
+
+class TokensAnswer(TypedDict):
+    tokens: Annotated[list[messages.TokenObject], "The tokens"]
+
+
+class AuditAnswer(TypedDict):
+    entries: Annotated[list[messages.AuditEntryObject], "Changes, oldest first"]
+
+
+class AuditVerdict(TypedDict):
+    verified: Annotated[int, "Number of verified entries"]
+    digest: Annotated[str | None, "Digest of the last entry; null without one"]
+
+
+RegistryAnswer = (
+    messages.CallerAccount | messages.NamespaceObject | messages.NamespaceDetails | messages.PackageObject |
+    messages.IssuedToken | messages.RegistryStatistics | messages.Done | NamespacesAnswer | TokensAnswer | AuditAnswer |
+    AuditVerdict
+)  # fmt: skip
+
+
 class RegistryDocument(TypedDict):
     schema: Annotated[Literal["skillwire/registry/1"], "Answer of a registry, or rows of a list"]
-    answer: Annotated[Mapping[str, object], "The answer as docs/reference/registry-api.md describes it"]
+    answer: Annotated[RegistryAnswer, "The answer as docs/reference/registry-api.md describes it"]
 
 
 class RegistryInitDocument(TypedDict):
@@ -548,6 +564,8 @@ class DhtServeDocument(TypedDict):
     addresses: Annotated[list[str], "HOST:PORT that it listens on"]
 
 
+#: What stands for the value of an absent field.
+ABSENT: Final = UnsetType
 #: Documents with the fields of a value after their own.
 DhtFindDocument = tuple[DhtFindFields, DhtAnswer]
 DhtPutDocument = tuple[DhtPutFields, DhtPut]

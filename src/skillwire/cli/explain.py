@@ -4,10 +4,11 @@ It covers the error codes (:data:`skillwire.codes.CODES`) and the lint rules (:d
 one list.
 
 A JSON Schema (2020-12) of each document that commands print with ``--json`` is made from the document's type. These
-types are typed dictionaries and named tuples, not ``msgspec.Struct``s: importing msgspec takes longer than a whole
-``list --json``. A document names its schema in the field ``schema``, as ``skillwire/NAME/N``. Within a
-number N a field is never removed, renamed or given another meaning or type; fields may be added, and values to a list
-of allowed ones. Anything else makes N+1. Tests validate every document that a test makes a command print.
+types are typed dictionaries and named tuples: importing msgspec takes longer than a whole ``list --json``. Only what a
+server answers is a ``Struct``, whose fields with a default may be absent. A document names its schema in the field
+``schema``, as ``skillwire/NAME/N``. Within a number N a field is never removed, renamed or given another meaning or
+type; fields may be added, and values to a list of allowed ones. Anything else makes N+1. Tests validate every document
+that a test makes a command print.
 """
 
 from __future__ import annotations
@@ -190,6 +191,8 @@ _SIMPLE: Final[dict[object, Schema]] = {
     float: {"type": "number"},
     bool: {"type": "boolean"},
     object: {},
+    Any: {},
+    NoneType: {"type": "null"},
 }
 
 
@@ -235,11 +238,14 @@ def _object(kind: type) -> Schema:
     hints = {name: hint for part in _parts(kind) for name, hint in get_type_hints(part, include_extras=True).items()}
     fields = {name: hints[name] for name in (*(name for name in _MEANINGS if name in hints), *hints)}
     named = next((hints[name] for name in reversed(_MEANINGS) if name in hints), None)
+    has_default = getattr(kind, "__struct_fields__", ())[len(fields) - len(getattr(kind, "__struct_defaults__", ())) :]
     return {
         "type": "object",
         **({} if named is None else {"description": get_args(named)[1]}),
         "properties": {name: {**_schema(hint), **_MEANINGS.get(name, {})} for name, hint in fields.items()},
-        "required": [name for name, hint in fields.items() if get_origin(hint) is not NotRequired],
+        "required": [
+            name for name in fields if get_origin(fields[name]) is not NotRequired and name not in has_default
+        ],
         "additionalProperties": False,
     }
 
@@ -251,11 +257,14 @@ def _schema(hint: Any) -> Schema:  # noqa: PLR0911  # one return for each form o
     if origin is NotRequired:
         return _schema(arguments[0])
     if origin is Annotated:
-        return {**_schema(arguments[0 if len(arguments) == 2 else 2]), "description": arguments[1]}  # noqa: PLR2004  # see there
+        values = next((note for note in arguments if get_origin(note) is Literal), arguments[0])
+        about = next((note for note in arguments if isinstance(note, str)), None)
+        return _schema(values) | ({} if about is None else {"description": about})
     if origin is Literal:
         return {"const": arguments[0]} if len(arguments) == 1 else {"type": "string", "enum": list(arguments)}
     if origin in {Union, UnionType}:
-        return {"anyOf": [{"type": "null"} if part is NoneType else _schema(part) for part in arguments]}
+        parts = [_schema(part) for part in arguments if part is not documents_run.ABSENT]
+        return parts[0] if len(parts) == 1 else {"anyOf": parts}
     if origin in {list, tuple}:
         return {"type": "array", **({"maxItems": 0} if arguments[0] is Never else {"items": _schema(arguments[0])})}
     if origin in {dict, Mapping}:

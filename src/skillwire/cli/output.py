@@ -191,8 +191,8 @@ def codes_of(findings: Iterable[Finding]) -> list[str]:
 def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
     r"""Return a JSON document in ASCII, so that nothing in it commands a terminal; one line with ``indent`` None.
 
-    Named tuples are objects of their fields. A file's name need not be UTF-8. Python keeps a stray byte as half of a
-    surrogate pair, which strict readers of JSON refuse; it is written out as the text ``\udcff``.
+    Named tuples and structs are objects of their fields. A file's name need not be UTF-8. Python keeps a stray byte as
+    half of a surrogate pair, which strict readers of JSON refuse; it is written out as the text ``\udcff``.
     """
     return json.dumps(_plain(document), indent=indent).replace("\x7f", "\\u007f")
 
@@ -216,6 +216,10 @@ def readable_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     value = value._asdict() if hasattr(value, "_asdict") else value
+    if hasattr(value, "__struct_fields__"):
+        from msgspec import to_builtins  # noqa: PLC0415  # loaded, where there is a struct
+
+        return _plain(to_builtins(value))
     if isinstance(value, str):
         return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
     if isinstance(value, Mapping):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.cli.options import (
@@ -23,13 +24,20 @@ from skillwire.cli.options import (
     store_option,
     utc_time,
 )
-from skillwire.cli.output import Output, Part, bold, dim, one_line, output_options, success, warning
+from skillwire.cli.output import Output, Part, bold, dim, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.client.registry import RemoteRegistry
 from skillwire.errors import TrustError, UsageError, ValidationError
 from skillwire.model.package import read_reference
 from skillwire.registry.accounts import Accounts, Actor
 from skillwire.registry.audit import read_entries, verify_entries
+from skillwire.server.routes import registry_messages as messages
+
+if TYPE_CHECKING:
+    from skillwire.cli.documents_run import RegistryAnswer
+
+T = TypeVar("T")
+A = TypeVar("A", bound="RegistryAnswer")
 
 remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.
@@ -74,10 +82,10 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
 @remote_options
 def whoami(*, output: Output, registry: str) -> None:
     """Show the account of your token, and its roles."""
-    answer = _ask(output, registry, "GET", "/whoami")
-    roles = ", ".join(f"{role} of {name}" for name, role in answer.get("namespaces", {}).items())
-    what = "operator" if answer.get("operator") else roles or "no role in a namespace"
-    output.line(bold(_text(answer, "account")), dim(f"  {what}; token allows {' '.join(answer.get('scopes', []))}"))
+    answer = _ask(output, registry, messages.CallerAccount, "GET /whoami")
+    roles = ", ".join(f"{role} of {name}" for name, role in answer.namespaces.items())
+    what = "operator" if answer.operator else roles or "no role in a namespace"
+    output.line(bold(answer.account), dim(f"  {what}; token allows {' '.join(answer.scopes)}"))
 
 
 @command.group(cls=CommandGroup)
@@ -90,7 +98,7 @@ def namespace() -> None:
 @remote_options
 def create_namespace(*, output: Output, name: str, registry: str) -> None:
     """Create the namespace NAME, which you own."""
-    _ask(output, registry, "POST", "/namespaces", {"name": name})
+    _ask(output, registry, messages.NamespaceObject, "POST /namespaces", {"name": name})
     output.line(success("created "), bold(name))
 
 
@@ -98,8 +106,9 @@ def create_namespace(*, output: Output, name: str, registry: str) -> None:
 @remote_options
 def list_namespaces(*, output: Output, registry: str) -> None:
     """List the namespaces, with how each owner is proven."""
-    rows = _rows(output, registry, "/namespaces", "namespaces")
-    output.table([bold(_text(row, "name")), _proof(row.get("proof"))] for row in rows)
+    rows = _rows(output, registry, messages.NamespaceObject, "/namespaces", "namespaces")
+    output.document({"schema": "skillwire/registry/1", "answer": {"namespaces": rows}})
+    output.table([bold(row.name), _proof(row.proof)] for row in rows)
     if not rows:
         output.note("there are no namespaces; create one: skillwire registry namespace create NAME")
 
@@ -121,8 +130,9 @@ def prove_namespace(
     if len(chosen) + vouch != 1:
         raise UsageError("USAGE", "name one proof", fix="Pass --dns DOMAIN, --file DOMAIN or --vouch.")
     kind, domain = chosen[0] if chosen else ("operator", "")
-    answer = _ask(output, registry, "POST", f"/namespaces/{name}/proof", {"kind": kind, "domain": domain})
-    output.line(success("proven "), bold(name), "  ", _proof(answer.get("proof")))
+    proof = {"kind": kind, "domain": domain}
+    answer = _ask(output, registry, messages.NamespaceObject, f"POST /namespaces/{name}/proof", proof)
+    output.line(success("proven "), bold(name), "  ", _proof(answer.proof))
 
 
 @namespace.command(name="rename")
@@ -131,7 +141,7 @@ def prove_namespace(
 @remote_options
 def rename_namespace(*, output: Output, name: str, to: str, registry: str) -> None:
     """Rename the namespace NAME; the old name redirects for good."""
-    _ask(output, registry, "POST", f"/namespaces/{name}/rename", {"to": to})
+    _ask(output, registry, messages.NamespaceObject, f"POST /namespaces/{name}/rename", {"to": to})
     output.line(success("renamed "), bold(name), " to ", bold(to))
 
 
@@ -145,8 +155,8 @@ def member() -> None:
 @remote_options
 def list_members(*, output: Output, namespace_: str, registry: str) -> None:
     """List the members of NAMESPACE."""
-    answer = _ask(output, registry, "GET", f"/namespaces/{namespace_}")
-    output.table([bold(one_line(account)), role] for account, role in answer.get("members", {}).items())
+    answer = _ask(output, registry, messages.NamespaceDetails, f"GET /namespaces/{namespace_}")
+    output.table([bold(account), role] for account, role in (answer.members or {}).items())
 
 
 @member.command(name="add")
@@ -156,7 +166,7 @@ def list_members(*, output: Output, namespace_: str, registry: str) -> None:
 @remote_options
 def add_member(*, output: Output, namespace_: str, account: str, role: str, registry: str) -> None:
     """Give ACCOUNT a ROLE in NAMESPACE, in place of the one it has."""
-    _ask(output, registry, "PUT", f"/namespaces/{namespace_}/members/{account}", {"role": role})
+    _ask(output, registry, messages.Done, f"PUT /namespaces/{namespace_}/members/{account}", {"role": role})
     output.line(success("added "), bold(account), f" as {role} of {namespace_}")
 
 
@@ -166,7 +176,7 @@ def add_member(*, output: Output, namespace_: str, account: str, role: str, regi
 @remote_options
 def remove_member(*, output: Output, namespace_: str, account: str, registry: str) -> None:
     """Take the role of ACCOUNT in NAMESPACE away."""
-    _ask(output, registry, "DELETE", f"/namespaces/{namespace_}/members/{account}")
+    _ask(output, registry, messages.Done, f"DELETE /namespaces/{namespace_}/members/{account}")
     output.line(success("removed "), bold(account), f" from {namespace_}")
 
 
@@ -199,27 +209,28 @@ def create_token(
     registry: str,
 ) -> None:
     """Create a token called NAME, and print its secret once."""
-    wanted: dict[str, Any] = {"expires_in": expires, "account": account, "operator": operator or None}
-    document: dict[str, Any] = {"name": name, "scopes": list(scopes or ("publish",))}
+    wanted = {"expires_in": expires, "account": account, "operator": operator or None}
+    document: dict[str, object] = {"name": name, "scopes": list(scopes or ("publish",))}
     document |= {key: value for key, value in wanted.items() if value is not None}
-    answer = _ask(output, registry, "POST", "/tokens", document)
-    output.note(success("created "), bold(_text(answer, "id")), "; ", warning("its secret is shown only once:"))
-    output.verbatim(_text(answer, "token"))
+    answer = _ask(output, registry, messages.IssuedToken, "POST /tokens", document)
+    output.note(success("created "), bold(answer.id), "; ", warning("its secret is shown only once:"))
+    output.verbatim(answer.token)
 
 
 @token.command(name="list")
 @remote_options
 def list_tokens(*, output: Output, registry: str) -> None:
     """List the tokens that yours may revoke, or itself: never a secret."""
-    rows = _rows(output, registry, "/tokens", "tokens")
+    rows = _rows(output, registry, messages.TokenObject, "/tokens", "tokens")
+    output.document({"schema": "skillwire/registry/1", "answer": {"tokens": rows}})
     output.table(
         [
-            bold(_text(row, "id")),
-            _text(row, "account"),
-            _text(row, "name"),
-            dim(" ".join(map(str, row.get("scopes") or ()))),
-            warning("revoked") if row.get("revoked") else f"last used {_when(row.get('used'), 'never')}",
-            f"expires {_when(row.get('expires'))}" if row.get("expires") else "never expires",
+            bold(row.id),
+            row.account,
+            row.name,
+            dim(" ".join(row.scopes)),
+            warning("revoked") if row.revoked else f"last used {_when(row.used, 'never')}",
+            f"expires {_when(row.expires)}" if row.expires else "never expires",
         ]
         for row in rows
     )
@@ -230,7 +241,7 @@ def list_tokens(*, output: Output, registry: str) -> None:
 @remote_options
 def revoke_token(*, output: Output, token_id: str, registry: str) -> None:
     """Revoke a token, immediately and permanently."""
-    _ask(output, registry, "DELETE", f"/tokens/{token_id}")
+    _ask(output, registry, messages.Done, f"DELETE /tokens/{token_id}")
     output.line(success("revoked "), bold(token_id))
 
 
@@ -249,7 +260,8 @@ def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: 
     """Let a person sign in as ACCOUNT; operators only."""
     if bool(issuer and subject) is undo or bool(issuer) is not bool(subject):
         raise UsageError("USAGE", "name issuer and subject, or pass --undo")
-    _ask(output, registry, "PUT", f"/accounts/{name}/identity", {"issuer": issuer, "subject": subject})
+    identity = {"issuer": issuer, "subject": subject}
+    _ask(output, registry, messages.Done, f"PUT /accounts/{name}/identity", identity)
     output.line(success("unlinked " if undo else "linked "), bold(name))
 
 
@@ -259,7 +271,7 @@ def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: 
 @remote_options
 def set_access(*, output: Output, reference: str, level: str, registry: str) -> None:
     """Set how far a package is visible."""
-    _ask(output, registry, "PATCH", _package(reference), {"access": level})
+    _ask(output, registry, messages.PackageObject, f"PATCH {_package(reference)}", {"access": level})
     output.line(bold(reference), f" is {level}")
 
 
@@ -270,7 +282,7 @@ def set_access(*, output: Output, reference: str, level: str, registry: str) -> 
 @remote_options
 def share(*, output: Output, reference: str, account: str, undo: bool, registry: str) -> None:
     """Let ACCOUNT read a package that is not public."""
-    _ask(output, registry, "DELETE" if undo else "PUT", f"{_package(reference)}/readers/{account}")
+    _ask(output, registry, messages.Done, f"{'DELETE' if undo else 'PUT'} {_package(reference)}/readers/{account}")
     output.line(bold(account), f" {'no longer reads' if undo else 'may read'} ", bold(reference))
 
 
@@ -280,7 +292,7 @@ def share(*, output: Output, reference: str, account: str, undo: bool, registry:
 @remote_options
 def rename_package(*, output: Output, reference: str, to: str, registry: str) -> None:
     """Let a package redirect for good to the one that you published under its new name."""
-    _ask(output, registry, "PATCH", _package(reference), {"renamed_to": to})
+    _ask(output, registry, messages.PackageObject, f"PATCH {_package(reference)}", {"renamed_to": to})
     output.line(success("renamed "), bold(reference), " to ", bold(to))
 
 
@@ -343,16 +355,17 @@ def audit(*, output: Output, verify: bool, expect: str | None, most: int | None,
         return
     if not most and number > len(kept):
         output.note(warning(f"only the newest {len(kept):,} of {number:,} entries are shown"))
-    output.document({"schema": "skillwire/registry/1", "answer": {"entries": list(kept)}})
-    changes = [entry.change for entry in read_entries(kept)]
+    changes = [_read(row, messages.AuditEntryObject) for row in kept]
+    output.document({"schema": "skillwire/registry/1", "answer": {"entries": changes}})
     output.table(
         [
             dim(_when(one.at)),
-            bold(one_line(one.account)),
-            *map(one_line, (one.action, one.target)),
-            one_line(", ".join(f"{key} {_detail(one.details[key])}" for key in _AUDIT_DETAILS if key in one.details)),
-            one_line(one.address),
-            dim(one_line(one.request_id)),
+            bold(one.account),
+            one.action,
+            one.target,
+            ", ".join(f"{key} {_detail(one.details[key])}" for key in _AUDIT_DETAILS if key in one.details),
+            one.address,
+            dim(one.request_id),
         ]
         for one in changes
     )
@@ -467,47 +480,46 @@ def _print_carried(output: Output, done: str, folder: str, rows: Mapping[str, in
 @remote_options
 def stats(*, output: Output, registry: str) -> None:
     """Show how many namespaces, packages, versions and downloads there are."""
-    answer = _ask(output, registry, "GET", "/stats")
-    output.table([key, bold(f"{value:,}")] for key, value in answer.items() if isinstance(value, int))
+    answer = _ask(output, registry, messages.RegistryStatistics, "GET /stats")
+    output.table([key, bold(f"{value:,}")] for key, value in msgspec.structs.asdict(answer).items())
 
 
 def _package(reference: str) -> str:
     return read_reference(reference).path
 
 
-def _ask(
-    output: Output, registry: str, method: str, path: str, document: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Send one request, print its answer as the document, and return it."""
+def _ask(output: Output, registry: str, kind: type[A], request: str, document: Mapping[str, object] | None = None) -> A:
+    """Send one request, such as ``GET /whoami``, print its answer as the document, and return it."""
+    method, _, path = request.partition(" ")
     with open_client(output) as client:
-        answer = client.registry(registry).request(method, path, document)
+        answer = _read(client.registry(registry).request(method, path, document), kind)
     output.document({"schema": "skillwire/registry/1", "answer": answer})
     return answer
 
 
-def _rows(output: Output, registry: str, path: str, key: str) -> Sequence[dict[str, Any]]:
+def _rows(output: Output, registry: str, kind: type[T], path: str, key: str) -> list[T]:
     with open_client(output) as client:
-        rows = client.registry(registry).rows(path, key)
-    output.document({"schema": "skillwire/registry/1", "answer": {key: rows}})
-    return rows
+        return [_read(row, kind) for row in client.registry(registry).rows(path, key)]
+
+
+def _read(answer: Mapping[str, object], kind: type[T]) -> T:
+    """Return what a registry answered, without unknown fields. Raises ValidationError (``REGISTRY_ANSWER``)."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise ValidationError("REGISTRY_ANSWER", f"the answer has another form: {error}") from error
 
 
 _LATEST: Final = 1e11  # seconds since the epoch, some thousands of years ahead
 
 
-def _when(at: object, otherwise: str = "?") -> str:
-    return utc_time(at) if isinstance(at, int | float) and 0 <= at < _LATEST else otherwise
+def _when(at: float | None, otherwise: str = "?") -> str:
+    return utc_time(at) if at is not None and 0 <= at < _LATEST else otherwise
 
 
 def _detail(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _text(row: dict[str, Any], key: str) -> str:
-    return one_line(str(row.get(key, "")))
-
-
-def _proof(proof: object) -> Any:
-    kind = proof.get("kind") if isinstance(proof, dict) else ""
-    domain = one_line(str(proof.get("domain", ""))) if isinstance(proof, dict) else ""
-    return success(f"proven by {domain or kind}") if kind else dim("not proven")
+def _proof(proof: messages.ProofObject) -> Part:
+    return success(f"proven by {proof.domain or proof.kind}") if proof.kind else dim("not proven")

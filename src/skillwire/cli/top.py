@@ -94,12 +94,11 @@ class _View:
                 await self._listen(self._agent)
             self._listed = await self._read()
             snapshot = None if self._agent is None else self._agent.snapshot()
-        rows = [{name: getattr(one, name) for name in one.__struct_fields__} for one in self._listed.executions]
         document: TopDocument = {
             "schema": "skillwire/top/1",
             "at": utc_time(self._listed.at),
             "counts": {str(status): number for status, number in self._listed.counts.items()},
-            "executions": rows,  # type: ignore[typeddict-item]  # the server's own
+            "executions": self._listed.executions,
             "skills": [] if snapshot is None else [lan_object(skill) for skill in snapshot.skills],
             "notes": list(self._errors.values()),
         }

@@ -49,15 +49,15 @@ _Instant = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 class ListedExecution(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a list of executions."""
 
-    execution_id: str
-    skill: str
-    version: str
-    status: ExecutionStatus
-    executor: str
-    caller: str
-    created: _Instant
-    updated: _Instant
-    completed: _Instant | None
+    execution_id: Annotated[str, "ID"]
+    skill: Annotated[str, "Skill"]
+    version: Annotated[str, "Version"]
+    status: Annotated[ExecutionStatus, "Status"]
+    executor: Annotated[str, "What runs it"]
+    caller: Annotated[str, "Caller, as the server knows it"]
+    created: Annotated[_Instant, "Time of acceptance, seconds since the epoch"]
+    updated: Annotated[_Instant, "Time of the last change"]
+    completed: Annotated[_Instant | None, "Time of the end; null before it"]
 
 
 class ExecutionList(msgspec.Struct, forbid_unknown_fields=True):

@@ -29,11 +29,28 @@ def answered(monkeypatch):
 
 
 def test_a_token_is_listed_with_its_account_and_its_expiry(answered):
-    row = {"id": "abc", "name": "robot", "scopes": ["read"], "used": None, "revoked": None}
+    row = {"id": "abc", "name": "robot", "scopes": ["read"], "created": 1.0, "used": None, "revoked": None}
     answered({**row, "account": "ann", "expires": None}, {**row, "account": "bob", "expires": 1_800_000_000.0})
     first, second = run_command("registry", "token", "list").out.splitlines()
     assert ("ann" in first, "never expires" in first) == (True, True)
     assert ("bob" in second, "expires 2027-01-15" in second) == (True, True)
+
+
+def test_an_answer_is_printed_as_it_is_documented(monkeypatch, answered):
+    answered()
+    account = {"account": "ann", "operator": False, "scopes": ["read"], "namespaces": {"acme": "owner"}}
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {**account, "of a later version": 1})
+    assert run_command("registry", "whoami", "--json").document()["answer"] == account
+    state = {"status": "active"}
+    package = {"namespace": "acme", "name": "a", "created": 1.0, "access": "public", "status": state, "latest": "1.0.0"}
+    details = {"name": "acme", "created": 1.0, "proof": {"kind": "", "domain": "", "at": 0.0}, "packages": [package]}
+    for absent in ({}, {"members": {"ann": "owner"}}):
+        monkeypatch.setattr(RemoteRegistry, "request", lambda *_, absent=absent: {**details, "next": None, **absent})
+        shown = run_command("registry", "member", "list", "acme", "--json").document()["answer"]
+        assert shown == {**details, "next": None, **absent}
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {**account, "scopes": None})
+    refused = run_command("registry", "whoami", "--json")
+    assert (refused.code, refused.document()["error"]["code"]) == (1, "REGISTRY_ANSWER")
 
 
 @pytest.mark.parametrize(

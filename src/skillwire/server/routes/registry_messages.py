@@ -1,10 +1,13 @@
-"""The documents of the registry's API, and how values become them. Times are seconds since the epoch."""
+"""The documents of the registry's API, and how values become them. Times are seconds since the epoch.
+
+``skillwire registry`` reads answers as these types, and prints them with ``--json``; the texts are for its schema.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
@@ -25,6 +28,10 @@ class RegistryInfo(Struct):
     registry: Literal[True] = True
 
 
+class Done(Struct):
+    """A change without a document."""
+
+
 class SetupRequest(Struct, forbid_unknown_fields=True):
     """The one-time code that the server printed, and the account to make the first operator."""
 
@@ -33,12 +40,12 @@ class SetupRequest(Struct, forbid_unknown_fields=True):
 
 
 class CallerAccount(Struct):
-    """The account of a caller, what its token allows, and namespace → role."""
+    """The account of a caller, and what its token allows."""
 
-    account: str
-    operator: bool
-    scopes: list[str]
-    namespaces: dict[str, Role]
+    account: Annotated[str, "Account of the token"]
+    operator: Annotated[bool, "Whether it is an operator"]
+    scopes: Annotated[list[str], "Scopes of the token"]
+    namespaces: Annotated[dict[str, Role], "Role in each namespace"]
 
 
 class NamespaceRequest(Struct, forbid_unknown_fields=True):
@@ -67,19 +74,19 @@ class RoleRequest(Struct, forbid_unknown_fields=True):
 
 
 class ProofObject(Struct):
-    """How a namespace is proven; ``kind`` is empty while it is not."""
+    """How a namespace is proven."""
 
-    kind: Literal["", "dns", "file", "operator"]
-    domain: str
-    at: float
+    kind: Annotated[Literal["", "dns", "file", "operator"], "How it is proven; empty while it is not"]
+    domain: Annotated[str, "Domain that proves it; empty for others"]
+    at: Annotated[float, "Time of the proof, in seconds since the epoch"]
 
 
 class NamespaceObject(Struct):
     """A namespace."""
 
-    name: str
-    created: float
-    proof: ProofObject
+    name: Annotated[str, "Name"]
+    created: Annotated[float, "Time of creation, in seconds since the epoch"]
+    proof: Annotated[ProofObject, "How its owner is proven"]
 
 
 class NamespaceList(Struct):
@@ -92,78 +99,72 @@ class NamespaceList(Struct):
 class StateObject(Struct, omit_defaults=True):
     """A state, in the shape of PEP 792."""
 
-    status: Status
-    reason: str = ""
-    successor: str = ""
+    status: Annotated[Status, "Status"]
+    reason: Annotated[str, "Why; absent without a reason"] = ""
+    successor: Annotated[str, "Package to use instead; absent without one"] = ""
 
 
 class FileObject(Struct):
     """A file of a skill."""
 
-    path: str
-    size: int
-    digest: str
-    executable: bool
+    path: Annotated[str, "Path in the skill"]
+    size: Annotated[int, "Bytes"]
+    digest: Annotated[str, "Digest of its content"]
+    executable: Annotated[bool, "Whether its mode is 755, and not 644"]
 
 
 class VersionObject(Struct):
-    """A version; ``digest`` is that of the artifact at ``url``, ``uploaded`` that of what its publisher sent.
+    """A version."""
 
-    Only the answer about one version has ``files``, and that to a quarantine ``copies``: other packages of these bytes,
-    and versions of this one as ``namespace/name@version``; and ``more_copies``: whether there may be others that it
-    does not name.
-    """
-
-    version: str
-    published: float
-    publisher: str
-    digest: str
-    uploaded: str
-    size: int
-    media_type: str
-    description: str
-    license: str | None
-    requires: list[str]
-    status: StateObject
-    url: str
-    files: list[FileObject] | UnsetType = UNSET
-    copies: list[str] | UnsetType = UNSET
-    more_copies: bool | UnsetType = UNSET
+    version: Annotated[str, "Version"]
+    published: Annotated[float, "Time of publication, in seconds since the epoch"]
+    publisher: Annotated[str, "Account that published it"]
+    digest: Annotated[str, "Digest of the artifact"]
+    uploaded: Annotated[str, "Digest of what its publisher sent"]
+    size: Annotated[int, "Bytes of the artifact"]
+    media_type: Annotated[str, "Media type of the artifact"]
+    description: Annotated[str, "What it does and when to use it"]
+    license: Annotated[str | None, "License; null if its files name none"]
+    requires: Annotated[list[str], "Requirements"]
+    status: Annotated[StateObject, "State"]
+    url: Annotated[str, "URL of the artifact"]
+    files: Annotated[list[FileObject] | UnsetType, "Files, in the answer about one version"] = UNSET
+    copies: Annotated[
+        list[str] | UnsetType,
+        "In the answer to a quarantine: other packages of these bytes, and versions of this one as PACKAGE@VERSION",
+    ] = UNSET
+    more_copies: Annotated[bool | UnsetType, "In that answer: whether there may be others that are not named"] = UNSET
 
 
 class PackageSummary(Struct):
-    """A package; ``latest`` is empty where no version is resolved."""
+    """A package."""
 
-    namespace: str
-    name: str
-    created: float
-    access: Access
-    status: StateObject
-    latest: str
+    namespace: Annotated[str, "Namespace"]
+    name: Annotated[str, "Name"]
+    created: Annotated[float, "Time of creation, in seconds since the epoch"]
+    access: Annotated[Access, "Visibility"]
+    status: Annotated[StateObject, "State"]
+    latest: Annotated[str, "Latest version; empty where none is resolved"]
 
 
 class PackageObject(PackageSummary):
-    """A package with its versions, highest first, and downloads by day; ``readers`` for members of its namespace.
+    """A package with its versions."""
 
-    The answer to a quarantine has ``copies``, other packages of the same bytes, and ``more_copies``: whether there may
-    be others that it does not name.
-    """
-
-    proof: ProofObject
-    versions: list[VersionObject]
-    downloads: dict[str, int]
-    dependents: list[str]
-    readers: list[str] | UnsetType = UNSET
-    copies: list[str] | UnsetType = UNSET
-    more_copies: bool | UnsetType = UNSET
+    proof: Annotated[ProofObject, "How the owner of its namespace is proven"]
+    versions: Annotated[list[VersionObject], "Versions, highest first"]
+    downloads: Annotated[dict[str, int], "Downloads by day"]
+    dependents: Annotated[list[str], "Packages that require it"]
+    readers: Annotated[list[str] | UnsetType, "For members of its namespace: accounts that may read it"] = UNSET
+    copies: Annotated[list[str] | UnsetType, "In the answer to a quarantine: other packages of the same bytes"] = UNSET
+    more_copies: Annotated[bool | UnsetType, "In that answer: whether there may be others that are not named"] = UNSET
 
 
 class NamespaceDetails(NamespaceObject):
-    """A namespace with a page of its packages; ``members`` for its members."""
+    """A namespace with a page of its packages."""
 
-    packages: list[PackageSummary]
-    next: str | None
-    members: dict[str, Role] | UnsetType = UNSET
+    packages: Annotated[list[PackageSummary], "A page of its packages"]
+    next: Annotated[str | None, "Name after which the next page begins; null at the end"]
+    members: Annotated[dict[str, Role] | UnsetType, "For members: role of each account"] = UNSET
 
 
 class PackageRequest(Struct, forbid_unknown_fields=True):
@@ -236,24 +237,24 @@ class TokenRequest(Struct, forbid_unknown_fields=True):
 
 
 class IssuedToken(Struct):
-    """A new token; its secret ``token`` is shown once."""
+    """A new token."""
 
-    id: str
-    account: str
-    token: str
+    id: Annotated[str, "ID"]
+    account: Annotated[str, "Account that it acts for"]
+    token: Annotated[str, "Secret, shown once"]
 
 
 class TokenObject(Struct):
     """A token without its secret."""
 
-    id: str
-    name: str
-    account: str
-    scopes: list[str]
-    created: float
-    expires: float | None
-    used: float | None
-    revoked: float | None
+    id: Annotated[str, "ID"]
+    name: Annotated[str, "Name"]
+    account: Annotated[str, "Account that it acts for"]
+    scopes: Annotated[list[str], "Scopes"]
+    created: Annotated[float, "Time of creation, in seconds since the epoch"]
+    expires: Annotated[float | None, "Time of its end; null if unlimited"]
+    used: Annotated[float | None, "Time of its last use; null before"]
+    revoked: Annotated[float | None, "Time of its revocation; null unless revoked"]
 
 
 class TokenList(Struct):
@@ -335,17 +336,17 @@ class AuthorizationServer(Struct):
 
 
 class AuditEntryObject(Struct):
-    """A change; ``digest`` chains it to the entry before."""
+    """A change."""
 
-    number: int
-    at: float
-    account: str
-    action: str
-    target: str
-    details: dict[str, Any]
-    address: str
-    request_id: str
-    digest: str
+    number: Annotated[int, "Number, from 1"]
+    at: Annotated[float, "Time, in seconds since the epoch"]
+    account: Annotated[str, "Account that made the change"]
+    action: Annotated[str, "Kind of change"]
+    target: Annotated[str, "What was changed"]
+    details: Annotated[dict[str, Any], "Further facts"]
+    address: Annotated[str, "Address of the client"]
+    request_id: Annotated[str, "ID of the request"]
+    digest: Annotated[str, "Digest that chains it to the entry before"]
 
 
 class AuditPage(Struct):
@@ -356,13 +357,13 @@ class AuditPage(Struct):
 
 
 class RegistryStatistics(Struct):
-    """How much there is; private packages are counted for operators alone."""
+    """How much there is."""
 
-    namespaces: int
-    packages: int
-    versions: int
-    downloads: int
-    bytes: int
+    namespaces: Annotated[int, "Number of namespaces"]
+    packages: Annotated[int, "Number of packages; private ones for operators alone"]
+    versions: Annotated[int, "Number of versions"]
+    downloads: Annotated[int, "Number of downloads"]
+    bytes: Annotated[int, "Bytes of all artifacts"]
 
 
 def make(kind: type[T], *values: Any, **fields: Any) -> T:

@@ -206,8 +206,11 @@ class PackageStore(Protocol):
     async def has_operator(self) -> bool:
         """Whether there is an operator: until then the first one can be made by a one-time code."""
 
-    async def add_namespace(self, namespace: Namespace, owner: str, change: Change) -> bool:
-        """Store a namespace with its first owner; False when the name was ever taken."""
+    async def add_namespace(self, namespace: Namespace, owner: str, change: Change, *, most: int | None = None) -> bool:
+        """Store a namespace with its first owner; False when the name was ever taken.
+
+        Raises ConflictError (``NAMESPACES_FULL``) when the account of the change has taken ``most`` names.
+        """
 
     async def namespace(self, name: str) -> Namespace | None:
         """Return a namespace, a renamed one included."""
@@ -218,17 +221,14 @@ class PackageStore(Protocol):
     async def update_namespace(self, namespace: Namespace, change: Change) -> None:
         """Store the proof of a namespace."""
 
-    async def rename_namespace(self, old: str, new: str, change: Change) -> bool:
-        """Give a namespace, its members and its packages a new name; False when the new one was ever taken."""
+    async def rename_namespace(self, old: str, new: str, change: Change, *, most: int | None = None) -> bool:
+        """Give a namespace, its members and its packages a new name, as :meth:`add_namespace`."""
 
     async def set_role(self, namespace: str, account: str, role: Role | None, change: Change) -> bool:
         """Store the role of an account, or take it away; False for what would leave no owner."""
 
     async def members(self, namespace: str) -> Mapping[str, Role]:
         """Return account → role, by account."""
-
-    async def named(self, account: str) -> int:
-        """Return how many names of namespaces an account has taken; none of them is ever free again."""
 
     async def roles(self, account: str) -> Mapping[str, Role]:
         """Return namespace → role of an account."""

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from tests.support.catalogs import make_skill
@@ -77,12 +78,33 @@ class TestRights:
         assert store.rights("ann") == Rights(Account("ann", 1.0), {"acme": Role.OWNER}, [shared])
         assert store.rights("bob") == Rights(None, {}, [])
 
-    def test_the_names_that_an_account_took_are_counted(self, store):
+    def test_the_names_that_an_account_took_are_counted_and_bounded(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create"))
         store.rename_namespace("acme", "apex", change("namespace.rename"))
         store.set_role("apex", "bob", Role.OWNER, change("member.set"))
         store.set_role("apex", "ann", None, change("member.remove"))
-        assert (store.named("ann"), store.named("bob")) == (2, 0)
+        before, by_bob = store.audit(0, 99), change("namespace.create")._replace(account="bob")
+        for refused in (
+            lambda: store.add_namespace(Namespace("more", 1.0), "ann", change("namespace.create"), most=2),
+            lambda: store.rename_namespace("apex", "more", change("namespace.rename"), most=2),
+        ):
+            with pytest.raises(ConflictError) as caught:
+                refused()
+            assert (caught.value.code, store.namespace("more")) == ("NAMESPACES_FULL", None)
+        assert store.audit(0, 99) == before
+        assert store.add_namespace(Namespace("first", 1.0), "bob", by_bob, most=1)
+        assert store.rename_namespace("apex", "more", change("namespace.rename"), most=3)
+        assert store.add_namespace(Namespace("ann", 1.0), "ann", change("namespace.create"))
+
+    def test_an_account_that_asks_for_many_names_at_once_gets_as_many_as_it_may(self, store):
+        def ask(number):
+            with suppress(ConflictError):
+                entry = change("namespace.create")
+                return store.add_namespace(Namespace(f"n{number}", 1.0), "ann", entry, most=3)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(filter(None, pool.map(ask, range(8)))) == [True] * 3
+        assert len(store.roles("ann")) == 3
 
 
 class TestAccounts:
@@ -291,9 +313,9 @@ class TestVersions:
 
     def test_access_is_never_widened_by_a_version(self, store):
         publish(store)
-        publish(store, "2.0.0", b"two", access=Access.PRIVATE)
-        assert store.package(NOTES).access is Access.PRIVATE
-        publish(store, "3.0.0", b"three")
+        second = store.publish(make_version("2.0.0", b"two", access=Access.PRIVATE), b"two", change())
+        assert (second.narrows, store.package(NOTES).access) == (True, Access.PRIVATE)
+        assert not store.publish(make_version("3.0.0", b"three"), b"three", change()).narrows
         assert store.package(NOTES).access is Access.PRIVATE
         store.change_package(NOTES, [change()], access=Access.RESTRICTED)
         assert store.package(NOTES).access is Access.RESTRICTED

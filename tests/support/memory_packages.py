@@ -27,7 +27,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
-from skillwire.registry.access import Standing, check_change, check_package, check_version, renamed
+from skillwire.registry.access import Standing, check_change, check_names, check_package, check_version, renamed
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -119,8 +119,15 @@ class MemoryPackages:
     async def has_operator(self):
         return any(account.is_operator for account in self._accounts.values())
 
-    async def add_namespace(self, namespace, owner, change):
+    def _check_names(self, account, most):
+        if most is not None:
+            actions = {"namespace.create", "namespace.rename"}
+            taken = sum(one.change.account == account and one.change.action in actions for one in self._audit)
+            check_names(account, taken, most)
+
+    async def add_namespace(self, namespace, owner, change, *, most=None):
         self._check(change, "")
+        self._check_names(change.account, most)
         if namespace.name in self._namespaces:
             return False
         self._namespaces[namespace.name] = namespace
@@ -140,8 +147,9 @@ class MemoryPackages:
         self._namespaces[namespace.name] = self._namespaces[namespace.name]._replace(proof=namespace.proof)
         self._record(change)
 
-    async def rename_namespace(self, old, new, change):
+    async def rename_namespace(self, old, new, change, *, most=None):
         self._check(change, old)
+        self._check_names(change.account, most)
         if new in self._namespaces or old not in self._namespaces:
             return False
         self._record(change)
@@ -205,10 +213,12 @@ class MemoryPackages:
             return StoredVersion("full")
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
-        self._put(package._replace(access=narrowest_access(package.access, skill.access)))
+        access = narrowest_access(package.access, skill.access)
+        self._put(package._replace(access=access))
         self._own_name(name)
         self._record(change)
-        return StoredVersion("created", self._packages[name], self._changed[name])
+        narrows = access is not package.access
+        return StoredVersion("created", self._packages[name], self._changed[name], narrows=narrows)
 
     async def fits(self, version):
         others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())
@@ -276,10 +286,6 @@ class MemoryPackages:
     async def rights(self, account):
         readable = sorted(name for name, who in self._readers if who == account)
         return Rights(self._accounts.get(account), await self.roles(account), readable)
-
-    async def named(self, account):
-        actions = {"namespace.create", "namespace.rename"}
-        return sum(one.change.account == account and one.change.action in actions for one in self._audit)
 
     async def version(self, name, version):
         return self._versions.get(name, {}).get(version)

@@ -276,13 +276,15 @@ class AnnouncedFile(NamedTuple):
 class StoredVersion(NamedTuple):
     """How storing a version ended, its package then if it is there now, and the number of the change.
 
-    ``reason`` is why its bytes are in quarantine, or the other version of its precedence.
+    ``reason`` is why its bytes are in quarantine, or the other version of its precedence; ``narrows`` whether it has
+    narrowed the access of its package.
     """
 
     how: Literal["created", "repeated", "conflict", "precedence", "closed", "full", "quarantined"]
     package: Package | None = None
     change: int = 0
     reason: str = ""
+    narrows: bool = False
 
 
 def version_order(version: str) -> tuple[Any, ...]:

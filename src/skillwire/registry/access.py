@@ -67,6 +67,12 @@ def check_change(change: Change, namespace: str, found: Standing) -> None:
         raise lacks_role(change.account, right.role, namespace)
 
 
+def check_names(account: str, taken: int, most: int) -> None:
+    """Check that an account may take one more name. Raises ConflictError (``NAMESPACES_FULL``)."""
+    if taken >= most:
+        raise ConflictError("NAMESPACES_FULL", f"{account} has taken {most} names, as many as it may")
+
+
 def check_package(change: Change, name: PackageName, package: Package | None, state: State | None) -> Package:
     """Return the package of a change, if it may still get ``state``. Raises NotFoundError, TrustError."""
     if package is None or package.state.status is Status.DELETED:

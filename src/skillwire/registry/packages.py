@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 Stated = TypeVar("Stated", Package, PackageVersion)
 _REASON_LENGTH: Final = 500
+_WITHDRAWN: Final = {Status.QUARANTINED, Status.DELETED}
 _NAMED: Final = 10  # namespaces that a message names
 
 
@@ -74,8 +75,8 @@ class PublishedVersion(NamedTuple):
 class Registry:
     """Manages the packages in ``store``. ``reserved`` namespaces are never assigned; changes call ``changed``.
 
-    ``withdrawn`` is awaited after a package or version was quarantined or deleted: when it returns, this server does
-    not serve it. Others of the same database follow as soon as they hear of the change.
+    ``withdrawn`` is awaited after a package or version was quarantined or deleted, or its access narrowed: when it
+    returns, this server does not serve it any more. Others of the same database follow as soon as they hear of it.
     """
 
     def __init__(self, store: PackageStore, clock: Callable[[], float], *, reserved: Collection[str] = ()) -> None:
@@ -100,9 +101,10 @@ class Registry:
         proof = Proof("operator", "", now) if actor.is_operator else Proof()
         namespace = Namespace(name, now, proof)
         change = self._change(actor, None, "namespace.create", name)
-        if name != actor.account:
-            await self._check_names(actor)
-        if await self._is_reserved(actor, name) or not await self.store.add_namespace(namespace, actor.account, change):
+        most = None if name == actor.account else _most_names(actor)
+        if await self._is_reserved(actor, name) or not await self.store.add_namespace(
+            namespace, actor.account, change, most=most
+        ):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once")
         return namespace
 
@@ -125,17 +127,11 @@ class Registry:
         self._allow(actor, ADMIN, new)
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
-        await self._check_names(actor)
-        change = self._change(actor, Role.OWNER, "namespace.rename", old, to=new)
-        if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change):
+        change, most = self._change(actor, Role.OWNER, "namespace.rename", old, to=new), _most_names(actor)
+        if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change, most=most):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
         self.changed()
         return await self.namespace(new)
-
-    async def _check_names(self, actor: Actor) -> None:
-        if not actor.is_operator and await self.store.named(actor.account) >= limits.REGISTRY_NAMES:
-            message = f"{actor.account} has taken {limits.REGISTRY_NAMES} names, as many as it may"
-            raise ConflictError("NAMESPACES_FULL", message)
 
     async def _is_reserved(self, actor: Actor, name: str) -> bool:
         """Whether a namespace is reserved for the server, or for another account of that name."""
@@ -212,9 +208,9 @@ class Registry:
                 await self._make_namespace(actor, right.namespace)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **digests)
-        how, package, number, reason = await self.store.publish(one, prepared.artifact, change)
+        how, package, number, reason, narrows = await self.store.publish(one, prepared.artifact, change)
         if how == "created":
-            self.changed()
+            await self._follow(withdraws=narrows)
         elif how == "repeated":
             one = await self.store.version(one.package, one.version) or one
         elif how == "quarantined":
@@ -271,7 +267,7 @@ class Registry:
         change = self._change(actor, Role.PUBLISHER, f"version.{state.status}", target, reason=state.reason)
         if state != found.state:
             await self.store.set_version_state(package.name, found.version, state, change)
-        await self._follow_state(state)
+        await self._follow(withdraws=state.status in _WITHDRAWN)
         return found._replace(state=state)
 
     async def change_package(
@@ -293,12 +289,13 @@ class Registry:
             changes.append(self._change(actor, Role.MAINTAINER, f"package.{new_state.status}", name, **details))
         if changes:
             await self.store.change_package(package.name, changes, access=new_access, state=new_state)
-        await self._follow_state(state or State())
+        is_closed = state is not None and state.status in _WITHDRAWN
+        await self._follow(withdraws=is_closed or access not in {None, Access.PUBLIC})
         return package._replace(access=access or package.access, state=state or package.state)
 
-    async def _follow_state(self, state: State) -> None:
+    async def _follow(self, *, withdraws: bool) -> None:
         self.changed()
-        if state.status in {Status.QUARANTINED, Status.DELETED} and self.withdrawn is not None:
+        if withdraws and self.withdrawn is not None:
             await self.withdrawn()
 
     async def _check_maintainer(self, actor: Actor, package: Package) -> None:
@@ -556,6 +553,10 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
     if after.successor and after.status is Status.ACTIVE:
         fix = "Leave the successor out, or deprecate the package."
         raise UsageError("REFERENCE", "what is active has no successor", fix=fix)
+
+
+def _most_names(actor: Actor) -> int | None:
+    return None if actor.is_operator else int(limits.REGISTRY_NAMES)
 
 
 _RAISE: Final = "Raise the version: a published one never changes."

@@ -124,3 +124,26 @@ class TestChangesOfWhatWasReadBefore:
             with pytest.raises((ConflictError, NotFoundError)):
                 await refused
         assert len(await registry.store.audit(0, 99)) == entries
+
+    async def test_a_narrower_access_is_answered_once_nothing_serves_the_package(self, registry):
+        asked = []
+
+        async def withdrawn():
+            asked.append((await self.read(registry)).access)
+
+        registry.withdrawn = withdrawn
+        for access in (Access.RESTRICTED, Access.PUBLIC, Access.PRIVATE, Access.PRIVATE):
+            await registry.change_package(self.ANN, await self.read(registry), access=access)
+        assert asked == [Access.RESTRICTED, Access.PRIVATE, Access.PRIVATE]
+
+    async def test_a_version_that_narrows_its_package_is_answered_once_nothing_serves_it(self, registry):
+        asked, right = [], await registry.check_publication(self.ANN, "ann")
+
+        async def withdrawn():
+            asked.append((await self.read(registry)).access)
+
+        registry.withdrawn = withdrawn
+        for number, toml in enumerate(("", "access = 'private'", "access = 'private'")):
+            archive = skill_archive(version=f"2.0.{number}", skill_toml=toml)
+            await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))
+        assert asked == [Access.PRIVATE]

@@ -64,7 +64,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
-from skillwire.registry.access import Standing, check_change, check_version, renamed
+from skillwire.registry.access import Standing, check_change, check_names, check_version, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -157,9 +157,11 @@ class SqlPackages(Store):
         return await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None
 
     @writes
-    async def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
+    async def add_namespace(
+        self, connection: Connection, namespace: Namespace, owner: str, change: Change, *, most: int | None = None
+    ) -> bool:
         await check_standing(connection, change, "")  # a new one
-        if not await _insert_namespace(connection, namespace):
+        if not await _insert_namespace(connection, namespace, change.account, most):
             return False
         await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
         await record_change(connection, change)
@@ -184,10 +186,12 @@ class SqlPackages(Store):
         await record_change(connection, change)
 
     @writes
-    async def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
+    async def rename_namespace(
+        self, connection: Connection, old: str, new: str, change: Change, *, most: int | None = None
+    ) -> bool:
         await check_standing(connection, change, old)
         row = await connection.row(f"SELECT {NAMESPACE} FROM namespaces WHERE name = ?", (old,))
-        if row is None or not await _insert_namespace(connection, Namespace(new, row[1])):
+        if row is None or not await _insert_namespace(connection, Namespace(new, row[1]), change.account, most):
             return False
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
@@ -232,11 +236,6 @@ class SqlPackages(Store):
     async def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
         query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
         return {namespace: Role(role) for namespace, role in await connection.rows(query, (account,))}
-
-    @reads
-    async def named(self, connection: Connection, account: str) -> int:
-        query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
-        return int(await connection.value(query, (account,)))
 
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         if self._large is None or len(artifact) <= limits.REGISTRY_ROW_BYTES:
@@ -304,7 +303,8 @@ class SqlPackages(Store):
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
         await append_entry(connection, change, last, previous)
-        return StoredVersion("created", after, changed)
+        narrows = package is not None and after.access is not package.access
+        return StoredVersion("created", after, changed, narrows=narrows)
 
     @reads
     async def fits(self, connection: Connection, version: PackageVersion) -> bool:
@@ -590,7 +590,10 @@ async def _set(connection: Connection, name: PackageName, **values: str | int) -
     await connection.run(statement, (*values.values(), *name))
 
 
-async def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:
+async def _insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
+    if most is not None:
+        query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
+        check_names(account, await connection.value(query, (account,)), most)
     row = (namespace.name, namespace.created, *namespace.proof)
     statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
     return await connection.run(statement, row) == 1

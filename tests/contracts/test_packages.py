@@ -459,6 +459,20 @@ class TestChanges:
         assert actions == [("namespace.create", "acme"), ("namespace.rename", "acme"), ("namespace.rename", "ajax")]
         assert store.audit(0, 99, ["acme", "ajax"]) == []
 
+    def test_whose_an_entry_is_follows_from_what_the_chain_protects(self, store, database):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create"))
+        store.record(change("version.publish")._replace(target="acme/notes@1.0.0"))
+        store.record(change("token.create"))
+        store.record(change("account.create"))
+
+        async def hide(connection):
+            await connection.run("UPDATE audit SET namespace = 'other'")
+
+        if database:
+            with pytest.raises(Exception, match="namespace"):
+                Blocking(database).write(hide)
+        assert [one.change.action for one in store.audit(0, 99, ["acme"])] == ["namespace.create", "version.publish"]
+
     def test_downloads_count_once_for_each_who_and_day(self, store):
         publish(store)
         for day, who in (("2026-11-23", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"b")):

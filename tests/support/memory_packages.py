@@ -50,7 +50,6 @@ class MemoryPackages:
         self._readers: set[tuple[PackageName, str]] = set()
         self._audit: list[AuditEntry] = []
         self.tokens: dict[str, Token] = {}
-        self._audited: dict[int, str] = {}  # number → namespace
         self._changed: dict[PackageName, int] = {}
         self._downloads: set[tuple[PackageName, str, str, bytes]] = set()
 
@@ -61,7 +60,6 @@ class MemoryPackages:
             digest = chain_digest(digest, number, change)
             entries.append(AuditEntry(number, change, digest))
         self._audit += entries
-        self._audited |= {one.number: one.change.namespace for one in entries}
 
     def _check(self, change: Change, name: str) -> None:
         token = self.tokens.get(change.right.token_id) if change.right else None
@@ -153,7 +151,6 @@ class MemoryPackages:
         if new in self._namespaces or old not in self._namespaces:
             return False
         self._record(change)
-        self._audited = {entry: new if where == old else where for entry, where in self._audited.items()}
         self._namespaces[new] = self._namespaces[old]._replace(name=new, proof=Proof())
         for former, one in self._namespaces.items():
             if old in {former, one.renamed_to}:
@@ -342,8 +339,12 @@ class MemoryPackages:
         self._record(change)
 
     async def audit(self, after, limit, namespaces=None):
-        every = (entry for entry in self._audit if entry.number > after)
-        return [one for one in every if namespaces is None or self._audited[one.number] in namespaces][:limit]
+        every = [entry for entry in self._audit if entry.number > after]
+        if namespaces is not None:
+            names = {name for name, one in self._namespaces.items() if (one.renamed_to or name) in namespaces}
+            every = [one for one in every if one.change.target.partition("/")[0] in names]
+            every = [one for one in every if not one.change.action.startswith(("account.", "token."))]
+        return every[:limit]
 
     async def statistics(self, *, with_private):
         known = [

@@ -197,11 +197,6 @@ class Change(NamedTuple):
     request_id: str = ""
     right: Right | None = None
 
-    @property
-    def namespace(self) -> str:
-        """The namespace that changed, or whose package did; empty for a change of accounts and tokens."""
-        return "" if self.action.startswith(("account.", "token.")) else self.target.partition("/")[0]
-
 
 class AuditEntry(NamedTuple):
     """An entry of the audit log; ``digest`` chains it to the one before, see :mod:`skillwire.registry.audit`."""

@@ -161,5 +161,5 @@ async def append_entry(connection: Connection, change: Change, last: int | None,
     """Append the audit entry of a change behind the ``last`` one."""
     number = (last or 0) + 1
     details, digest = json.dumps(change.details, sort_keys=True), chain_digest(previous or FIRST_DIGEST, number, change)
-    row = (number, *change[:4], details, *change[5:-1], digest, change.namespace)
-    await connection.run(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    row = (number, *change[:4], details, *change[5:-1], digest)
+    await connection.run(f"INSERT INTO audit ({ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -196,8 +196,8 @@ class SqlPackages(Store):
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
         await connection.run(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
-        await record_change(connection, change)  # before its entry moves with those of the old name
-        for table in ("members", "audit", "requirements"):
+        await record_change(connection, change)
+        for table in ("members", "requirements"):
             await connection.run(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
             number for (number,) in await connection.rows("SELECT number FROM packages WHERE namespace = ?", (old,))
@@ -533,7 +533,8 @@ class SqlPackages(Store):
         condition, names = "number > ?", tuple(namespaces or ())
         if namespaces is not None:
             marks = ", ".join("?" * len(names))
-            condition += f" AND namespace IN ({marks})"
+            present = "coalesce(nullif(renamed_to, ''), name)"
+            condition += f" AND namespace IN (SELECT name FROM namespaces WHERE {present} IN ({marks}))"
         query = f"SELECT {ENTRY} FROM audit WHERE {condition} ORDER BY number LIMIT ?"
         return [read_entry(row) for row in await connection.rows(query, (after, *names, limit))]
 

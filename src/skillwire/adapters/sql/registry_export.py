@@ -51,7 +51,7 @@ TABLES: Final = {
     "requirements": "namespace, name, package, version",
     "readers": "package, account",
     "downloads": "package, day, version, counted",
-    "audit": "number, at, account, action, target, details, address, request, digest, namespace",
+    "audit": "number, at, account, action, target, details, address, request, digest",
 }
 #: Table → how many columns its rows are sorted by, where that is not one.
 _KEYS: Final = {"members": 2, "versions": 2, "requirements": 4, "readers": 2, "downloads": 4}

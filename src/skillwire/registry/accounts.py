@@ -226,7 +226,8 @@ class Accounts:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
             await self._make_account(actor, account, is_operator=new.is_operator)
         record = self._recorder(actor, "token.create")
-        most, lifetime = int(limits.REGISTRY_TOKENS), new.expires_in or left
+        lifetime = left if new.expires_in is None else new.expires_in
+        most = int(limits.REGISTRY_TOKENS)
         return await self._tokens().issue(
             new.name, scopes=new.scopes, expires_in=lifetime, account=account, record=record, most=most
         )

@@ -249,7 +249,7 @@ class PackageStore(Protocol):
         """Return a package, a deleted or renamed one included; without ``with_private`` no private one."""
 
     async def packages(self, namespace: str, after: str, limit: int, *, with_private: bool = True) -> Sequence[Package]:
-        """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones.
+        """Return a page of a namespace's packages, by name, behind ``after``; all but deleted and renamed ones.
 
         Here and below, ``with_private`` is false for a caller without grants, who could make the server read many.
         """

@@ -320,7 +320,7 @@ class SqlPackages(Store):
     async def packages(
         self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
-        condition = f"{LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ?"
+        condition = f"{LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ? AND renamed_to = ''"
         query = f"SELECT {PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
         row = (namespace, after, Status.DELETED.value, limit)
         return [read_package(row) for row in await connection.rows(query, row)]

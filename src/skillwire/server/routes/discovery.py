@@ -145,8 +145,7 @@ class PackageSites:
             for package in page:
                 name, latest = package.name.name, package.latest
                 is_listed = may_know(principal, package) and may_use(principal, package)
-                is_gone = package.renamed_to or package.state.status is Status.QUARANTINED
-                if not is_listed or not latest or is_gone:
+                if not is_listed or not latest or package.state.status is Status.QUARANTINED:
                     continue
                 skill = context.view.usable.skills.get(name)  # the catalog has most of them
                 if skill is None or (skill.publisher, skill.version) != (namespace, latest):

@@ -632,6 +632,8 @@ class TestStates:
         assert (closed.status, code_of(closed)) == (409, "PACKAGE_CLOSED")
         site.look()
         assert list(site.application.catalog.current.catalog.skills) == ["memos"]
+        listed = (await site.call("GET", "/namespaces/ann", by="ann")).json()["packages"]
+        assert [one["name"] for one in listed] == ["memos"]
 
     async def test_changes_of_a_redirected_package_never_reach_the_new_one(self, site):
         await site.publish("ann")

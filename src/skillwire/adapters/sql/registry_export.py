@@ -8,13 +8,14 @@ So equal registries have equal exports, byte for byte. An export is one snapshot
 
 An import is one transaction into an empty registry. It verifies each artifact's digest, that a version has the files
 of its artifact, names, references, and the chain of the audit log. Trust: the folder is hostile; each line and file is
-bounded, and nothing of a refused import is stored but large artifacts, which are then without an owner.
+bounded, and nothing of a refused import is stored.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -123,14 +124,15 @@ async def import_registry(
             raise _refused(folder / _HEADER, 1, "it has other numbers of rows than the files")
         await connection.continue_numbers("packages")
         await _check_names(connection, folder)
-        await _read_artifacts(connection, large, folder, advance)
-        await _check_versions(connection, large, folder)
-        last = None
-        async for page in _pages(connection, "audit", ENTRY.split(", "), 1):
-            with _refusals(folder / "audit.jsonl", 0):
-                last = verify_entries(map(read_entry, page), last)
-        if last is None and rows["accounts"]:
-            raise TrustError("AUDIT_BROKEN", "the log is empty, and there are accounts")
+        with _removing_refused(large) as stored:  # in the transaction, so that no version with one of them comes
+            await _read_artifacts(connection, large, folder, stored, advance)
+            await _check_versions(connection, large, folder)
+            last = None
+            async for page in _pages(connection, "audit", ENTRY.split(", "), 1):
+                with _refusals(folder / "audit.jsonl", 0):
+                    last = verify_entries(map(read_entry, page), last)
+            if last is None and rows["accounts"]:
+                raise TrustError("AUDIT_BROKEN", "the log is empty, and there are accounts")
         return rows
 
     return await database.write(read, SqlPackages.turn)
@@ -232,9 +234,13 @@ async def _check_names(connection: Connection, folder: Path) -> None:
 
 
 async def _read_artifacts(
-    connection: Connection, large: LargeArtifacts | None, folder: Path, advance: Callable[[], object]
+    connection: Connection,
+    large: LargeArtifacts | None,
+    folder: Path,
+    stored: set[Digest],
+    advance: Callable[[], object],
 ) -> None:
-    """Store the artifact of each version. Raises ValidationError (``EXPORT_FORM``), StorageError."""
+    """Store the artifact of each version; add large ones to ``stored``. Raises ValidationError, StorageError."""
     statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
     for (raw,) in await connection.rows("SELECT DISTINCT artifact FROM versions ORDER BY artifact"):
         digest = Digest(f"sha256:{raw.hex()}")
@@ -244,9 +250,24 @@ async def _read_artifacts(
             raise _refused(path, 0, "the artifact is missing, or has another digest")
         is_large = large is not None and len(content) > limits.REGISTRY_ROW_BYTES
         if large is not None and is_large:
+            if not large.has(digest, len(content)):
+                stored.add(digest)
             large.put(content)
         await connection.run(statement, (raw, None if is_large else content, len(content)))
         advance()
+
+
+@contextmanager
+def _removing_refused(large: LargeArtifacts | None) -> Iterator[set[Digest]]:
+    """Give a set for the artifacts that the block stores; remove these if it raises."""
+    stored: set[Digest] = set()
+    try:
+        yield stored
+    except BaseException:
+        for digest, remove in large.aged(math.inf) if large and stored else ():
+            if digest in stored:
+                remove()
+        raise
 
 
 async def _check_versions(connection: Connection, large: LargeArtifacts | None, folder: Path) -> None:

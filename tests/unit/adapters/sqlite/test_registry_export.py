@@ -183,6 +183,8 @@ async def test_what_was_damaged_or_changed_is_refused_whole(registry, tmp_path, 
             for table in (*TABLES, "artifacts"):
                 query = f"SELECT count(*) FROM {table}"  # noqa: S608  # constants
                 assert connection.execute(query).fetchone() == (0,), number
+        stored = [path for path in (tmp_path / f"other-{number}/state/artifacts").rglob("*") if path.is_file()]
+        assert not [path for path in stored if not path.name.startswith(".")], number
 
 
 async def test_an_export_under_load_is_one_moment(registry, tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ CODES: dict[str, CodeInfo] = {
         "A secret is one environment variable in capitals, and not one that changes how programs run.",
         "Rename the secret, for example to EXAMPLE_API_KEY."),
     "SKILL_INVALID": CodeInfo("The folder is not a valid skill",
-        "At least one finding is an error; the message names the first.",
+        "At least one finding is an error; the message names them.",
         "Run skillwire check on the folder to see every finding."),
     # --- decoding: Agent Skills Discovery ----------------------------------------------------------------
     "INDEX_SHAPE": CodeInfo("The document is not a skill index",

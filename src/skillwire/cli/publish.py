@@ -14,6 +14,7 @@ from skillwire.cli.output import Output, bold, dim, output_options, success, war
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, first_of
 from skillwire.folder.files import find_folders
 from skillwire.model.package import read_reference
+from skillwire.model.skill import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,10 +65,6 @@ def command(
     published: list[PublishedPackage] = []
     failed: list[tuple[Path, SkillwireError]] = []
 
-    def refuse(failure: tuple[Path, SkillwireError]) -> None:
-        output.line(warning("not published "), bold(str(failure[0])))
-        output.error(failure[1].diagnostics(), is_last=False)
-
     with open_client(output) as client, output.progress.during("publishing", len(paths)):
         place = client.registry(registry)
         if len(paths) > 1:
@@ -85,7 +82,7 @@ def command(
                 if isinstance(one, SkillwireError):
                     failed.append((path, one))
                     if len(paths) > 1:
-                        output.progress.beside(refuse)(failed[-1])
+                        output.progress.beside(partial(_print_refused, output))(failed[-1])
                 else:
                     published.append(one)
                     output.progress.beside(partial(_print, output, details=dry_run))(one)
@@ -94,6 +91,7 @@ def command(
         output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": published, "failed": errors})
     if failed:
         if len(paths) == 1:
+            _print_findings(output, failed[0][1])
             raise failed[0][1]
         counted = Counter(_WORDS[one.status].rstrip() for one in published)
         counts = [f"{number} {word}" for word, number in counted.items()]
@@ -109,6 +107,21 @@ def _skills_in(folder: Path) -> Sequence[Path]:
         fix = "Name a folder with skills, or create a skill with skillwire init."
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(folder)), fix=fix)
     return found
+
+
+def _print_refused(output: Output, failure: tuple[Path, SkillwireError]) -> None:
+    output.line(warning("not published "), bold(str(failure[0])))
+    _print_findings(output, failure[1])
+    if not output.as_json:
+        output.error(failure[1].diagnostics(), is_last=False)
+
+
+def _print_findings(output: Output, error: SkillwireError) -> None:
+    """Print the findings of a refused folder; a single one is the error itself."""
+    findings = error.details.get("findings")
+    for one in findings if isinstance(findings, list) and (output.as_json or len(findings) > 1) else ():
+        if isinstance(one, Finding):
+            output.finding(one)
 
 
 def _print(output: Output, one: PublishedPackage, *, details: bool) -> None:

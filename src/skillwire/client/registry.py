@@ -26,7 +26,7 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.folder.load import refused_folder
+from skillwire.folder.load import name_places, refused_folder
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.folder.rules import VERSION_RULES
@@ -142,19 +142,20 @@ class RegistryFlows:
         Raises ValidationError (``SKILL_INVALID``), TrustError (``SECRET_PUBLISHED``), and what the registry answers.
         """
         prepared = yield from work(lambda: prepare(folder, namespace or "local", judges=JUDGES))
+        at = SourceLocation(str(folder))
         if isinstance(prepared, RefusedFolder):
             raise refused_folder(prepared.findings, str(folder))
         secrets = [finding for finding in prepared.findings if finding.code == "SECRET"]
         if secrets and not allow_secrets:
-            message = f"{secrets[0].message}{f' (and {len(secrets) - 1} more)' if len(secrets) > 1 else ''}"
-            raise TrustError("SECRET_PUBLISHED", message, place=secrets[0].place)
+            several = f"{len(secrets)} findings: {name_places(secrets)}"
+            message, place = (secrets[0].message, secrets[0].place) if len(secrets) == 1 else (several, at)
+            raise TrustError("SECRET_PUBLISHED", message, place=place, details={"findings": secrets})
         stated = prepared.folder.manifest.version or prepared.folder.skill_md.metadata.get("version", version)
         if version and stated != version:
             message = (
                 f"published as {version}, but its files say {neutralise(stated)[:_TEXT]}, and so does each installation"
             )
-            fix, place = CODES["VERSION_DIFFERS"].fix, SourceLocation(str(folder))
-            self._context.report(Finding("VERSION_DIFFERS", "warning", message, place, fix))
+            self._context.report(Finding("VERSION_DIFFERS", "warning", message, at, CODES["VERSION_DIFFERS"].fix))
         warnings = [
             finding
             for finding in prepared.findings

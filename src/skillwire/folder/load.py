@@ -10,6 +10,7 @@ or a documented default (specs §0). They are stored side by side and never deri
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError, first_of
 from skillwire.folder.files import read_files
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
 from skillwire.folder.lint import FolderContent, text_files
@@ -40,6 +41,7 @@ from skillwire.trust.hidden_text import neutralise
 
 DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
+_NAMED: Final = 8  # findings in a message
 T = TypeVar("T")
 _ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
 #: Adds findings about a folder.
@@ -94,14 +96,18 @@ def refused_folder(findings: Iterable[Finding], source: str) -> SkillwireError:
     if any(error.code == "NO_SKILL_MD" for error in errors):
         fix = "Name the folder of a skill, or create one with skillwire init."
         return NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(source), fix=fix)
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return ValidationError(
-        "SKILL_INVALID",
-        f"{errors[0].code}: {errors[0].message}{more}",
-        place=errors[0].place,
-        fix=errors[0].fix,
-        details={"findings": [f"{error.code}: {error.message} ({error.place})" for error in errors]},
-    )
+    details = {"findings": errors}
+    if len(errors) == 1:
+        message, place = f"{errors[0].code}: {errors[0].message}", errors[0].place
+        return ValidationError("SKILL_INVALID", message, place=place, fix=errors[0].fix, details=details)
+    message = f"{len(errors)} errors: {name_places(errors)}"
+    fix = f"Correct each of them; to see them again: skillwire check {shlex.quote(source)}"
+    return ValidationError("SKILL_INVALID", message, place=SourceLocation(source), fix=fix, details=details)
+
+
+def name_places(findings: Sequence[Finding]) -> str:
+    """Return the codes of findings with their places, of many the first."""
+    return first_of([f"{one.code} ({one.place})" for one in findings], _NAMED)
 
 
 def check_folder(path: Path, *, level: CheckLevel = "strict", judges: Sequence[Judge] = ()) -> CheckedFolder:

@@ -1,5 +1,6 @@
 """``publish`` and ``outdated``: what they print of several skills, and of a version that was withdrawn."""
 
+import json
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +9,16 @@ import pytest
 from tests.support.publishing import write_skill
 
 from skillwire.cli import add, installed, publish
+from skillwire.client.registry import RemoteRegistry
+from skillwire.codes import CODES
 from skillwire.errors import TrustError, ValidationError
 from skillwire.folder.review import SkillReview
 from skillwire.resolver.plan import UpdateComparison
+
+
+@pytest.fixture
+def registry_called(monkeypatch):
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {})
 
 
 @pytest.fixture
@@ -37,6 +45,37 @@ def test_a_batch_names_the_command_that_explains_its_errors(told, tmp_path, open
     shown = told("publish", tmp_path, status=1)
     assert shown.err.count("error[") == 2
     assert "skillwire explain SKILL_INVALID SECRET_PUBLISHED" in shown.err + shown.out
+
+
+BROKEN = {"SKILL.md": "---\nname: other\ndescription: d\nodd: x\n---\n# B\n"}
+KEYS = dict.fromkeys(("a.txt", "b.txt"), "AKIA" + "IOSFODNN7EXAMPL3\n")
+
+
+@pytest.mark.usefixtures("registry_called")
+@pytest.mark.parametrize(
+    ("files", "code", "rows"),
+    [
+        (BROKEN, "SKILL_INVALID", [("NAME_FOLDER", "SKILL.md:2:1"), ("FIELD_UNKNOWN", "SKILL.md:4:1")]),
+        (KEYS, "SECRET_PUBLISHED", [("SECRET", "a.txt:1:1"), ("SECRET", "b.txt:1:1")]),
+    ],
+)
+def test_every_finding_of_a_refused_folder_is_printed(told, tmp_path, files, code, rows):
+    status = CODES[code].exit_code or 1
+    address = ("--registry", "http://127.0.0.1:9")
+    one = write_skill(tmp_path, "one", files)
+    write_skill(tmp_path, "two", files)
+    shown = told("publish", one, *address, status=status).err
+    batch = told("publish", tmp_path, *address, status=status)
+    for found, place in rows:
+        assert f"[{found}]: " in shown
+        assert f"  --> {one}/{place}\n  fix: " in shown
+        assert f"  --> {one}/{place}\n  fix: " in batch.err
+    assert ("2 findings" in shown or f"skillwire check {one}" in shown, f"error[{code}]: 2 " in shown) == (True, True)
+    document = json.loads(told("publish", one, *address, "--json", status=status).out)
+    assert [one["code"] for one in document["findings"]] == [found for found, _ in rows]
+    document = json.loads(told("publish", tmp_path, *address, "--json", status=status).out)
+    for failed in document["failed"]:
+        assert [one["code"] for one in failed["error"]["details"]["findings"]] == [found for found, _ in rows]
 
 
 def test_a_bad_token_ends_a_batch_before_its_first_skill(told, tmp_path, opened):

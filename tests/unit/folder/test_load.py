@@ -115,8 +115,12 @@ def test_an_invalid_folder_is_one_error_that_has_all(write):
         load_folder(folder)
     error = caught.value
     assert error.code == "SKILL_INVALID"
-    assert error.message == "NAME_FOLDER: the skill is named 'other', its folder 'demo' (and 1 more)"
-    assert str(error.place) == f"{folder}/SKILL.md:2:1"
+    path = folder / "SKILL.md"
+    assert error.message == f"2 errors: NAME_FOLDER ({path}:2:1), FIELD_UNKNOWN ({path}:4:1)"
+    assert (str(error.place), error.fix) == (
+        str(folder),
+        f"Correct each of them; to see them again: skillwire check {folder}",
+    )
     assert len(error.details["findings"]) == 2  # type: ignore[arg-type]  # a list
     assert load_folder(folder, level="lenient").name == "demo"
 

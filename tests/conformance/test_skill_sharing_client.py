@@ -219,7 +219,7 @@ def test_what_both_indexes_of_an_origin_list_in_one_version_is_one_skill(client,
     ],
 )
 def test_every_example_of_the_texts_is_valid(document, kind):
-    assert validate_document(document, "example") == (kind, ())
+    assert validate_document(document, "example") == ("example", kind, True, ())
 
 
 def test_the_example_descriptor_is_parsed():

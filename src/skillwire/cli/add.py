@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.cli.documents import (
-        FileChangeObject,
-        PlanSkill,
-        PlanSources,
-        ReportFields,
-        ReviewObject,
-        VersionObject,
-    )
+    from skillwire.cli.documents import FileChangeObject, PlanSkill, PlanSources, ReportFields, ReviewObject
     from skillwire.client.sync import Client
     from skillwire.errors import SkillwireError
     from skillwire.folder.differences import FileChange
@@ -328,12 +321,11 @@ def reviews_of(plan: InstallPlan) -> list[SkillReview]:
 
 def review_object(review: SkillReview) -> ReviewObject:
     """Return a review for ``--json``."""
-    before: VersionObject = {"version": review.old_version, "digest": review.old_digest}
     return {
         "name": review.name,
         "version": review.version,
         "digest": review.digest,
-        "installed": None if review.before is None else before,
+        "installed": None if review.before is None else {"version": review.old_version, "digest": review.old_digest},
         "reused": review.is_reused,
         "may": dict(review.after),
         "more": dict(review.more),

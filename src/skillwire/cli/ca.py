@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files import authority as authority_files
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
-    from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
+    from skillwire.cli.documents_run import IssuedCertificate
     from skillwire.trust import authority as authorities
     from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import CertificateRequest
@@ -149,16 +149,11 @@ def issue(
         if key:
             write_atomically(target / "agent.key", certificates.private_pem(key), mode=0o600, durable=True)
         write_atomically(target / "agent.pem", certificates.certificate_pem(leaf), durable=True)
-    content: CaIssueDocument = {
-        "schema": "skillwire/ca-issue/1",
-        "dry_run": dry_run,
-        "serial": serial,
-        **names_object(names),
-        "expires_at": utc_time(ends),
-        "certificate": str(target / "agent.pem"),
+    output.document({
+        "schema": "skillwire/ca-issue/1", "dry_run": dry_run, "serial": serial, **names_object(names),
+        "expires_at": utc_time(ends), "certificate": str(target / "agent.pem"),
         "key": None if asked else str(target / "agent.key"),
-    }
-    output.document(content)
+    })  # fmt: skip
     verb = success("would issue " if dry_run else "issued ")
     output.line(verb, bold(_named(names)), f", for {in_words(ends - time.time())}", dim(f"  {target / 'agent.pem'}"))
     if not dry_run:

@@ -40,7 +40,7 @@ from skillwire.limits import INDEX_BYTES
 from skillwire.model.skill import SKILL_MD, Finding
 
 if TYPE_CHECKING:
-    from skillwire.cli.documents_run import CheckDocument, ValidatedDocument
+    from skillwire.cli.documents_run import CheckDocument
     from skillwire.protocols.skill_sharing.judge import DocumentKind, DocumentReport
 
 
@@ -258,32 +258,11 @@ def validate_command(
     """
     from skillwire.protocols.skill_sharing.judge import validate_document  # noqa: PLC0415  # --help does without
 
-    reports = [
-        (source, validate_document(_read_document(source, output, **network), source, kind)) for source in sources
-    ]
-    documents: list[ValidatedDocument] = [
-        {
-            "source": source,
-            "type": report.kind,
-            "valid": not report.faults,
-            "errors": [
-                {
-                    "code": code,
-                    "path": wrong.path,
-                    "message": wrong.message,
-                    "expected": wrong.expected,
-                    "actual": wrong.actual,
-                    "place": place,
-                }
-                for code, wrong, place in report.faults
-            ],
-        }
-        for source, report in reports
-    ]
-    output.document({"schema": "skillwire/validate/1", "documents": documents})
-    for source, report in reports:
-        _print_document_report(output, source, report)
-    if faults := [fault for _, report in reports for fault in report.faults]:
+    reports = [validate_document(_read_document(source, output, **network), source, kind) for source in sources]
+    output.document({"schema": "skillwire/validate/1", "documents": reports})
+    for report in reports:
+        _print_document_report(output, report)
+    if faults := [fault for report in reports for fault in report.errors]:
         output.note(dim(f"read more: skillwire explain {faults[0].code}"))
         click.get_current_context().exit(1)
 
@@ -302,19 +281,19 @@ def _read_document(source: str, output: Output, **network: Unpack[NetworkOptions
         raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=SourceLocation(source)) from error
 
 
-def _print_document_report(output: Output, source: str, report: DocumentReport) -> None:
-    what, number = report.kind or "document", plural(len(report.faults), "error")
-    output.line(bold(source), "  ", failure(f"{what} with {number}") if report.faults else success(f"valid {what}"))
-    for fault in report.faults:
-        wrong = fault.violation
+def _print_document_report(output: Output, report: DocumentReport) -> None:
+    what, number = report.type or "document", plural(len(report.errors), "error")
+    verdict = success(f"valid {what}") if report.valid else failure(f"{what} with {number}")
+    output.line(bold(report.source), "  ", verdict)
+    for fault in report.errors:
         output.line()
-        output.line(failure(f"error[{fault.code}]"), f": {wrong.path} {wrong.message}".replace(":  ", ": "))
+        output.line(failure(f"error[{fault.code}]"), f": {fault.path} {fault.message}".replace(":  ", ": "))
         output.line(dim("  --> "), str(fault.place))
-        if fault.code == "JSON_SYNTAX" and source.endswith((".md", ".toml")):
+        if fault.code == "JSON_SYNTAX" and report.source.endswith((".md", ".toml")):
             output.line(dim("  fix: "), "Give a JSON document of Skill Sharing; skillwire check FOLDER checks a skill.")
-        if wrong.expected is not None:
-            output.line(dim("  expected: "), _value_text(wrong.expected))
-            output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value_text(wrong.actual))
+        if fault.expected is not None:
+            output.line(dim("  expected: "), _value_text(fault.expected))
+            output.line(dim("  actual:   "), "nothing" if fault.actual is None else _value_text(fault.actual))
 
 
 def _value_text(value: object) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.adapters.checks import Diagnosis
-    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting, ServeSetting
+    from skillwire.cli.documents import ConfigCredential, ConfigSetting, ServeSetting
 
 
 _PASSWORD: Final = re.compile(r"(://[^@/]*:|[?&]password=)[^@&]*")
@@ -86,13 +86,10 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
 def path(*, output: Output) -> None:
     """Print the paths of the settings files: the project's, if there is one, and your own."""
     project, own = find_project_file(Path.cwd()), user_file()
-    files: ConfigPathDocument = {
-        "schema": "skillwire/config-path/1",
-        "project": str(project) if project else None,
-        "user": str(own),
+    output.document({
+        "schema": "skillwire/config-path/1", "project": str(project) if project else None, "user": str(own),
         "user_exists": own.is_file(),
-    }
-    output.document(files)
+    })  # fmt: skip
     if project is not None:
         output.line(str(project))
     output.line(str(own))

@@ -15,13 +15,13 @@ from skillwire.cli import documents
 from skillwire.cli.documents import DryRun, LanSkillObject
 from skillwire.client.calls import HttpMethod
 from skillwire.client.registry import PublishedPackage
-from skillwire.errors import Diagnostics, SourceLocation
+from skillwire.errors import Diagnostics
 from skillwire.executions.tasks import FieldKind
 from skillwire.executions.view import ListedExecution
 from skillwire.folder.report import CheckReport
 from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
-from skillwire.protocols.skill_sharing.judge import DocumentKind
+from skillwire.protocols.skill_sharing.judge import DocumentReport
 from skillwire.resolver.ladder import RungTrace
 from skillwire.server.routes import registry_messages as messages
 
@@ -37,25 +37,9 @@ class CheckDocument(CheckReport):
     schema: Annotated[Literal["skillwire/check/1"], "Result of check"]
 
 
-class ValidationErrorObject(TypedDict):
-    code: Annotated[str, "Code; skillwire explain CODE explains it"]
-    path: Annotated[str, "JSON Pointer; empty for the whole document"]
-    message: Annotated[str, "The problem"]
-    expected: Annotated[object, "Expected value"]
-    actual: Annotated[object, "Actual value; null if absent"]
-    place: Annotated[SourceLocation, "Location"]
-
-
-class ValidatedDocument(TypedDict):
-    source: Annotated[str, "File or URL; - for standard input"]
-    type: Annotated[DocumentKind | None, "Type; null if it is not JSON"]
-    valid: Annotated[bool, "Whether it has no violations"]
-    errors: Annotated[list[ValidationErrorObject], "All violations"]
-
-
 class ValidateDocument(TypedDict):
     schema: Annotated[Literal["skillwire/validate/1"], "Result of validate"]
-    documents: Annotated[list[ValidatedDocument], "The documents"]
+    documents: Annotated[list[DocumentReport], "The documents"]
 
 
 class BuildDocument(TypedDict):

@@ -44,14 +44,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files import keys, lan_trust
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.cli.documents import (
-        LanMissedEvent,
-        LanSceneEvent,
-        LanSkillEvent,
-        LanSnapshotEvent,
-        LanTrustDocument,
-        ListedLanSkill,
-    )
+    from skillwire.cli.documents import LanMissedEvent, LanSceneEvent, LanSkillEvent, LanSnapshotEvent, ListedLanSkill
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -396,12 +389,8 @@ def _print_words(
     output: Output, agent: str, digest: bytes, *, is_trusted: bool, others: Mapping[str, bytes] | None = None
 ) -> None:
     shown = {name: " ".join(words.words_of(key)) for name, key in {agent: digest, **(others or {})}.items()}
-    document: LanTrustDocument = {
-        "schema": "skillwire/lan-trust/1",
-        "agent_id": agent,
-        "words": shown[agent],
-        "trusted": is_trusted,
+    output.document({
+        "schema": "skillwire/lan-trust/1", "agent_id": agent, "words": shown[agent], "trusted": is_trusted,
         "others": [{"agent_id": name, "words": six} for name, six in shown.items() if name != agent],
-    }
-    output.document(document)
+    })  # fmt: skip
     output.table([bold(name), six] for name, six in shown.items())

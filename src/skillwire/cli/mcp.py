@@ -46,7 +46,6 @@ from skillwire.trust.guarded_toml import load_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillwire.cli.documents import McpInstallDocument
 
 #: What is said about folders that are served here.
 _OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
@@ -268,21 +267,15 @@ def _change(
 
     # Without lines around it: they may hold secrets of other entries.
     lines = [*unified_diff(text.splitlines(), after.splitlines(), str(path), str(path), n=0, lineterm="")]
-    document: McpInstallDocument = {
-        "schema": "skillwire/mcp-install/1",
-        "client": client,
-        "name": name,
-        "file": str(path),
-        "state": state,
-        "diff": lines,
-        "dry_run": dry_run,
-    }
     if state != "unchanged" and not dry_run:
         _write(path, data, after)
         if not after and path.parent.name == PurePath(CLIENTS[client].user or CLIENTS[client].project).parent.name:
             with suppress(OSError):  # it has other files
                 path.parent.rmdir()
-    output.document(document)
+    output.document({
+        "schema": "skillwire/mcp-install/1", "client": client, "name": name, "file": str(path), "state": state,
+        "diff": lines, "dry_run": dry_run,
+    })  # fmt: skip
     if dry_run:
         for line in lines:
             output.verbatim({"+": success, "-": failure}.get(line[:1], str)(line))

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from skillwire.cli.documents import ShareDocument
     from skillwire.model.catalog import Catalog
 
 _CONNECTIONS: Final = 64
@@ -121,15 +120,9 @@ def _build(folder: str, site: str, base: str, listings: Callable[[Catalog], Mapp
 def _announce(output: Output, base: str, name: str, digest: str, *, is_local: bool) -> None:
     line = f"skillwire add {base}/{name}@{digest}"
     words = " ".join(words_of(bytes.fromhex(digest.removeprefix("sha256:"))))
-    document: ShareDocument = {
-        "schema": "skillwire/share/1",
-        "name": name,
-        "url": base,
-        "digest": digest,
-        "words": words,
-        "add": line,
-    }
-    output.document(document)
+    output.document({
+        "schema": "skillwire/share/1", "name": name, "url": base, "digest": digest, "words": words, "add": line,
+    })  # fmt: skip
     if (terminal_columns(sys.stdout) or 0) >= _QR_COLUMNS and not output.quiet:
         import segno  # noqa: PLC0415  # only a terminal shows the code
 

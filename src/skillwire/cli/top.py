@@ -34,7 +34,6 @@ from skillwire.model.execution import ExecutionQuery
 
 if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.cli.documents_run import TopDocument
     from skillwire.client import server_lists
     from skillwire.executions import view
     from skillwire.executions.view import ExecutionList
@@ -94,15 +93,13 @@ class _View:
                 await self._listen(self._agent)
             self._listed = await self._read()
             snapshot = None if self._agent is None else self._agent.snapshot()
-        document: TopDocument = {
-            "schema": "skillwire/top/1",
-            "at": utc_time(self._listed.at),
+        self._output.document({
+            "schema": "skillwire/top/1", "at": utc_time(self._listed.at),
             "counts": {str(status): number for status, number in self._listed.counts.items()},
             "executions": self._listed.executions,
             "skills": [] if snapshot is None else [lan_object(skill) for skill in snapshot.skills],
             "notes": list(self._errors.values()),
-        }
-        self._output.document(document)
+        })  # fmt: skip
         self._output.line(*self._counts())
         self._output.table(self._rows())
         if snapshot is not None and self._agent is not None:

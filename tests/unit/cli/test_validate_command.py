@@ -162,13 +162,13 @@ def test_a_file_that_cannot_be_read_is_another_error(tmp_path, capsys):
 def test_places_in_a_large_document_do_not_cost_a_reading_each():
     entries = [ENTRY | {"id": f"a/b{number}", "access": "nobody"} for number in range(10_000)]
     judgement = validate_document(json.dumps({**INDEX, "skills": entries}).encode(), "index.json")
-    assert len(judgement.faults) == 100
-    assert judgement.faults[0].place.line == 1
-    assert judgement.faults[-1].place.line is None
+    assert len(judgement.errors) == 100
+    assert judgement.errors[0].place.line == 1
+    assert judgement.errors[-1].place.line is None
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", {}, {"skills": 1}, [[]], [None]])
 def test_any_json_value_is_judged(value):
     assert guess_document_kind(value) in DOCUMENT_KINDS
     for kind in (None, *DOCUMENT_KINDS):
-        assert validate_document(json.dumps(value).encode(), "x", kind).faults or value == {"skills": []}
+        assert validate_document(json.dumps(value).encode(), "x", kind).errors or value == {"skills": []}

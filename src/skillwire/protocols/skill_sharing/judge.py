@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
@@ -56,16 +56,21 @@ _MANIFEST: Final = "skill.toml"
 class DocumentFault(NamedTuple):
     """One fault: its code, the violation, and its place in the text, as precisely as known."""
 
-    code: str
-    violation: Violation
-    place: SourceLocation
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    path: Annotated[str, "JSON Pointer; empty for the whole document"]
+    message: Annotated[str, "The problem"]
+    expected: Annotated[object, "Expected value"]
+    actual: Annotated[object, "Actual value; null if absent"]
+    place: Annotated[SourceLocation, "Location"]
 
 
 class DocumentReport(NamedTuple):
-    """The judgement of a document: its kind (None for no JSON) and its faults."""
+    """The judgement of a document, as ``validate --json`` prints it."""
 
-    kind: DocumentKind | None
-    faults: tuple[DocumentFault, ...]
+    source: Annotated[str, "File or URL; - for standard input"]
+    type: Annotated[DocumentKind | None, "Type; null if it is not JSON"]
+    valid: Annotated[bool, "Whether it has no violations"]
+    errors: Annotated[tuple[DocumentFault, ...], "All violations"]
 
 
 def validate_document(data: bytes, source: str, kind: DocumentKind | None = None) -> DocumentReport:
@@ -74,14 +79,14 @@ def validate_document(data: bytes, source: str, kind: DocumentKind | None = None
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
     except DecodeError as error:
         place = error.place or SourceLocation(source)
-        return DocumentReport(kind, (DocumentFault(error.code, Violation("", error.message), place),))
+        return DocumentReport(source, kind, False, (DocumentFault(error.code, "", error.message, None, None, place),))
     kind = kind or guess_document_kind(value)
     text = data.removeprefix(b"\xef\xbb\xbf").decode()
     faults = [
-        DocumentFault(code, violation, _place(text, value, violation.path, source, number))
+        DocumentFault(code, *violation, place=_place(text, value, violation.path, source, number))
         for number, (code, violation) in enumerate(_find(value, kind))
     ]
-    return DocumentReport(kind, tuple(faults))
+    return DocumentReport(source, kind, not faults, tuple(faults))
 
 
 def guess_document_kind(value: object) -> DocumentKind:

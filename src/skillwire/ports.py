@@ -113,7 +113,10 @@ class SkillIndex(Protocol):
     """A full-text index that serves several revisions at once. Synchronous: the thread that makes one calls it."""
 
     def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> SkillSearch:
-        """Return a search over ``skills``, sorted by name, given the names that differ from the call before."""
+        """Return a search over ``skills``, sorted by name, given the names that differ from the call before.
+
+        Raises StorageError; the index cannot be used any more then.
+        """
 
 
 class TokenStore(Protocol):

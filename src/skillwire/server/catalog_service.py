@@ -37,7 +37,7 @@ from skillwire.protocols.agent_skills.decoder import find_excess
 from skillwire.server.log import log_broken, log_changes
 from skillwire.server.problems import NOT_READY, ProblemError
 from skillwire.server.revision import Superseded, make_revision
-from skillwire.server.search import SearchAnswers
+from skillwire.server.search import NoSearch, SearchAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -217,6 +217,7 @@ class CatalogService:
         self._superseded: dict[Artifact, Superseded] = {}
         self._make_index = make_index
         self._index: SkillIndex | None = None
+        self._unindexed: StorageError | None = None  # why the current revision cannot be searched
         self._log = structlog.get_logger("skillwire")
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -355,8 +356,10 @@ class CatalogService:
         return reason != before.reason
 
     def _wait(self) -> None:
-        """Wait before the next attempt."""
-        self._stop.wait(self._pause)
+        """Wait before the next attempt; one that a request waits for is made soon."""
+        until = time.monotonic() + self._pause
+        while time.monotonic() < until and not self._followers and not self._stop.wait(_FIRST_PAUSE):
+            pass
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _refresh(self, touched: Collection[str] | None) -> bool:
@@ -382,6 +385,8 @@ class CatalogService:
         if self.folders.packages is not None and not self._is_owed:
             self.reached = self.folders.packages.cursor.change
         _wake(followers)
+        if self._has_disk_fault():
+            return False
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
             self._save()
             with suppress(SkillwireError):  # of a ledger that cannot be read nothing is known to be unused
@@ -394,6 +399,14 @@ class CatalogService:
                 self._log.error("folders cannot be read, and keep their skills", **named, fix=fix)
             return False
         return True
+
+    def _has_disk_fault(self) -> bool:
+        """Whether the index, or bytes of packages, could not be written: report it, and have both tried again."""
+        fault = self._unindexed or self.folders.unwritten
+        self._is_owed |= self._unindexed is not None
+        if fault is not None and self._interrupt(_reason(fault)):
+            self._log.error("the blob folder cannot be written", code=fault.code, reason=one_line(fault))
+        return fault is not None
 
     def _publish(self) -> None:
         skills, listed, before = self.folders.skills, self.folders.listed, self._skills
@@ -448,11 +461,15 @@ class CatalogService:
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""
-        index, self._index = self._index, None
-        if index is not None:
-            search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
-        else:
-            index = self._make_index()
-            search = index.update(skills, tuple(skills), ())
+        index, self._index, self._unindexed = self._index, None, None
+        try:
+            if index is not None:
+                search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
+            else:
+                index = self._make_index()
+                search = index.update(skills, tuple(skills), ())
+        except StorageError as error:  # what was hidden must not wait for a disk
+            self._unindexed = error
+            return NoSearch(error)
         self._index = index
         return search

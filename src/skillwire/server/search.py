@@ -29,9 +29,10 @@ from skillwire.server.responses import WIRE_READ, ByteCache, CachedResponse
 from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from skillwire.model.catalog import PackedSkills, SearchPage
+    from skillwire.errors import StorageError
+    from skillwire.model.catalog import Explanation, PackedSkills, SearchPage
     from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields
     from skillwire.server.responses import WireResponse
@@ -83,6 +84,33 @@ _OVERHEAD: Final = 4 * limits.KIB
 def _uncompressed(body: bytes) -> CachedResponse:
     """Return an answer to keep: compressing would cost more than finding it."""
     return CachedResponse(body, JSON, CachePolicy.BRIEF, vary=IDENTITY_FIELDS)
+
+
+class NoSearch:
+    """Fills :class:`~skillwire.ports.SkillSearch` where the index fails: each search raises this ``error``."""
+
+    def __init__(self, error: StorageError) -> None:
+        self._error = error
+
+    def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def explain(self, text: str, names: Sequence[str]) -> Explanation:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def suggest(self, text: str) -> Sequence[str]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def search_briefly(self, query: SearchQuery) -> SearchPage | None:  # noqa: ARG002
+        """Return None, since :meth:`search` reports the error."""
+        return None
+
+    def rank(self, text: str) -> Sequence[str]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
 
 
 class SearchAnswers:

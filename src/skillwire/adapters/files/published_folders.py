@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.published_packages import PackageFeed, PublishedPackage
+    from skillwire.errors import StorageError
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.skill import Finding
 
@@ -172,6 +173,11 @@ class PublishedFolders:
             if state.packed is not None and not self._has_blobs(state.packed):
                 self._states[folder] = state._replace(signature="")
         self._served.check_blobs()
+
+    @property
+    def unwritten(self) -> StorageError | None:
+        """Why bytes of packages cannot be written; the packages are published nevertheless."""
+        return self._served.unwritten
 
     def make_blob(self, digest: Digest) -> bytes | None:
         """Return bytes that a package is served with, and put them into the blob store; None for other bytes."""

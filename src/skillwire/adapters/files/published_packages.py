@@ -215,6 +215,7 @@ class PublishedPackages:
         self._names: set[str] = set()  # of those
         self._is_anew = feed is not None  # all have to be chosen from
         self._unwritten: set[int] = set()  # actions whose bytes are not in the blob store
+        self.unwritten: StorageError | None = None  # why they cannot be written
         self._index = IdentifierIndex()
 
     def __bool__(self) -> bool:
@@ -241,8 +242,13 @@ class PublishedPackages:
             self._unwritten.clear()
         for one in changed.packages:
             self._take(one)
-        self._feed.write_blobs(unpack_skill(self._served[number].packed) for number in self._unwritten)
-        self._unwritten.clear()
+        try:
+            self._feed.write_blobs(unpack_skill(self._served[number].packed) for number in self._unwritten)
+        except StorageError as error:  # what was hidden must not wait for a disk
+            self.unwritten = error
+        else:
+            self._unwritten.clear()
+            self.unwritten = None
 
     def _take(self, changed: ChangedPackage) -> None:
         number, name, packed = changed.number, changed.package.name.name, changed.served

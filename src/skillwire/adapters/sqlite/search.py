@@ -20,6 +20,7 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain, compress
@@ -32,8 +33,8 @@ from weakref import WeakSet, finalize
 import msgspec
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import make_folder
-from skillwire.errors import UsageError
+from skillwire.adapters.files.atomic import make_folder, storage_errors
+from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.model.catalog import Explanation, FacetValue, SearchPage, SearchQuery, summarize
 from skillwire.model.skill import SKILL_MD, Skill
 from skillwire.registry.search import (
@@ -417,19 +418,15 @@ _CACHE: Final = "PRAGMA cache_size = -256"  # KiB; the system holds the file, an
 
 
 class SearchIndex:
-    """Fills :class:`~skillwire.ports.SkillIndex` in ``directory``, which is made when it is missing."""
+    """Fills :class:`~skillwire.ports.SkillIndex` in ``directory``, which is made when it is missing.
+
+    Raises StorageError; an index that has raised it cannot be used any more.
+    """
 
     def __init__(self, directory: Path) -> None:
-        make_folder(directory, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=directory, prefix=".search-") as folder:
-            path = Path(folder, "index")
-            self._writer = _connect(path)
-            finalize(self, self._writer.close)
-            self._writer.execute("PRAGMA journal_mode = WAL")
-            self._writer.execute("PRAGMA synchronous = OFF")
-            self._writer.executescript(_SCHEMA)
-            self._patient = Reader(_connect(path))
-            self._brief = Reader(_connect(path))
+        with _errors(directory):
+            self._open(directory)
+        self._directory = directory
         self._names: list[str] = []  # by slot; empty where none is
         self._profiles: list[Profile | None] = []
         self._has_row = bytearray(1)
@@ -440,7 +437,25 @@ class SearchIndex:
         self._searches: WeakSet[RevisionSearch] = WeakSet()
         self._last: RevisionSearch | None = None
 
+    def _open(self, directory: Path) -> None:
+        make_folder(directory, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".search-") as folder:
+            path = Path(folder, "index")
+            self._writer = _connect(path)
+            finalize(self, self._writer.close)
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = OFF")
+            self._writer.executescript(_SCHEMA)
+            self._patient = Reader(_connect(path))
+            self._brief = Reader(_connect(path))
+
     def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> RevisionSearch:
+        with _errors(self._directory):
+            return self._update(skills, changed, removed)
+
+    def _update(
+        self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]
+    ) -> RevisionSearch:
         self._revision += 1
         with self._writer:
             self._writer.execute("BEGIN")
@@ -487,6 +502,15 @@ class SearchIndex:
             self._profiles[slot] = known.setdefault(profile, profile)
             files = " ".join(file.path for file in skill.files if file.path != SKILL_MD)
             yield slot + 1, skill.name, tag_text(skill), skill.description, files[: limits.SEARCH_FILES_LENGTH]
+
+
+@contextmanager
+def _errors(directory: Path) -> Iterator[None]:
+    try:
+        with storage_errors(directory):
+            yield
+    except sqlite3.DatabaseError as error:
+        raise StorageError("STORAGE", f"the search index: {error}", place=SourceLocation(str(directory))) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:

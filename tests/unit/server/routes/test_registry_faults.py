@@ -14,6 +14,7 @@ from skillwire import limits
 from skillwire.adapters.files import blobs, uploads
 from skillwire.adapters.files.atomic import storage_errors
 from skillwire.adapters.sql import packages
+from skillwire.adapters.sqlite import search
 from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName
@@ -117,6 +118,35 @@ async def test_what_no_disk_takes_is_sent_from_the_database(site, monkeypatch, p
     written = await site.get(path)
     assert (written.status, written.body) == (200, full.body)
     assert part.body == full.body[2:5]
+
+
+@pytest.mark.parametrize("hidden", [{"access": "private"}, {"status": "quarantined", "reason": "steals keys"}])
+async def test_what_is_hidden_is_not_served_although_the_disk_is_full(site, monkeypatch, hidden):
+    await site.account("root", is_operator=True)
+    site.look()
+    paths = (
+        "/.well-known/agent-skills/before/SKILL.md",
+        "/.well-known/agent-skills/index.json",
+        "/api/search?q=before",
+    )
+    assert [(await site.get(path)).status for path in paths] == [200, 200, 200]
+    manifest = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
+    action = skill_archive("sums", skill_toml=manifest, main_py="def main(inputs):\n    return 1\n")
+    assert (await site.publish("ann", action)).status == 201
+    await site.call("PATCH", "/packages/ann/before", hidden, by="root")
+    with monkeypatch.context() as fault:
+        fault.setattr(blobs, "write_atomically", lambda *_, **__: _as_storage(fail(errno.ENOSPC)))
+        fault.setattr(search, "_INSERT", "INSERT INTO full VALUES (?, ?, ?, ?, ?)")
+        assert not site.application.catalog._refresh(None)
+        assert site.application.catalog.watch.reason
+        file, index, found = [await site.get(path) for path in paths]
+        assert (file.status, found.status) == (404, 503)
+        assert [one["name"] for one in index.json()["skills"]] == ["sums"]
+        assert not site.application.catalog._refresh(None)
+    assert site.application.catalog._refresh(None)
+    file, index, found = [await site.get(path) for path in paths]
+    assert (file.status, found.json()["total"]) == (404, 0)
+    assert (await site.get("/api/search?q=sums")).json()["total"] == 1
 
 
 async def test_a_large_artifact_is_not_sent_from_memory(site, monkeypatch):

@@ -215,12 +215,7 @@ class Accounts:
             raise UsageError(
                 "TOKEN_FORM", f"names that begin with {_SESSION} are kept for sessions", fix="Choose another name."
             )
-        left = await time_left(self._tokens(), actor.token_id, self._clock())
-        if left is not None and (new.expires_in or 0.0) > left:
-            ends = time.strftime("%Y-%m-%d", time.gmtime(self._clock() + left))
-            shorter = f"Pass a shorter --expires, at most {left // _DAY:.0f}d. " if left >= _DAY else ""
-            fix = f"{shorter}Without --expires, the new token ends with your own."
-            raise TrustError("PERMISSION_DENIED", f"your own token ends on {ends}, before the new one", fix=fix)
+        left = await check_lifetime(self._tokens(), actor.token_id, new.expires_in, self._clock())
         if account != actor.account or new.is_operator:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
@@ -381,6 +376,17 @@ async def time_left(tokens: Tokens, token_id: str, now: float) -> float | None:
     """
     own = await tokens.look_up_good(token_id)
     return None if own.expires is None or own.name == _SESSION else own.expires - now
+
+
+async def check_lifetime(tokens: Tokens, token_id: str, expires_in: float | None, now: float) -> float | None:
+    """Return the maximum as :func:`time_left` does. Raises TrustError (``PERMISSION_DENIED``) beyond it."""
+    left = await time_left(tokens, token_id, now)
+    if left is not None and (expires_in or 0.0) > left:
+        ends = time.strftime("%Y-%m-%d", time.gmtime(now + left))
+        shorter = f"Pass a shorter one, at most {left // _DAY:.0f}d. " if left >= _DAY else ""
+        fix = f"{shorter}Without expires_in (--expires), the new token ends with your own."
+        raise TrustError("PERMISSION_DENIED", f"your own token ends on {ends}, before the new one", fix=fix)
+    return left
 
 
 def _name_conflict(name: str) -> ConflictError:

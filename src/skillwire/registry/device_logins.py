@@ -21,7 +21,15 @@ from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, UsageError
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.package import Change
-from skillwire.registry.accounts import PUBLISH, READ, check_scope_forms, check_scopes, require_account, time_left
+from skillwire.registry.accounts import (
+    PUBLISH,
+    READ,
+    check_lifetime,
+    check_scope_forms,
+    check_scopes,
+    require_account,
+    time_left,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,6 +101,7 @@ class DeviceLogins:
         """
         login = await self.find(user_code)
         check_scopes(actor, scopes, login.scopes)
+        await check_lifetime(self._tokens(), actor.token_id, lifetime, self._clock())
         return await self._decide(actor, login._replace(decision="approved", scopes=tuple(scopes), lifetime=lifetime))
 
     async def refuse(self, actor: Actor, user_code: str) -> DeviceLogin:

@@ -36,6 +36,7 @@ from skillwire.registry.accounts import (
     grantable_scopes,
     open_session,
     require_account,
+    time_left,
 )
 from skillwire.server.console_request import (
     ConsoleRequest,
@@ -216,7 +217,7 @@ class SignInPages(_Pages):
         try:
             await self._accounts.make_account(person, name, context.address, request_id)
         except (ConflictError, UsageError) as error:
-            await self._show_step(request, "new", problem=error.message, typed=name[:64])
+            await self._show_step(request, "new", problem=_told(error), typed=name[:64])
             return
         token = await self._accounts.sign_in(person, context.address, request_id, carried["scopes"].split())
         await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
@@ -285,7 +286,7 @@ class AccountPages(_Pages):
         try:
             issued = await self._parts.accounts.issue(actor, new)
         except _REFUSALS as error:
-            await self._show(request, actor, problem=error.message)
+            await self._show(request, actor, problem=_told(error))
         else:
             await self._show(request, actor, secret=issued.secret)
 
@@ -296,7 +297,7 @@ class AccountPages(_Pages):
         try:
             await self._parts.accounts.revoke(actor, context.parameters["token"])
         except _REFUSALS as error:
-            await self._show(request, actor, problem=error.message)
+            await self._show(request, actor, problem=_told(error))
         else:
             await request.redirect("/account", notice="revoked")
 
@@ -305,9 +306,15 @@ class AccountPages(_Pages):
         found = await tokens.all(actor.account) if actor.account else ()
         good = [token for token in reversed(found) if token.is_good_at(now)][: limits.CONSOLE_TOKENS]
         roles = await self._parts.registry.store.roles(actor.account)
-        shown = ShownAccount(actor.account, actor.is_operator, good, roles, now, **more)
+        shown = ShownAccount(actor.account, actor.is_operator, good, roles, now, await self._left(actor), **more)
         status = HTTPStatus.UNPROCESSABLE_ENTITY if shown.problem else HTTPStatus.OK
         await request.show(await asyncio.to_thread(account_page, shown, request.frame), status)
+
+    async def _left(self, actor: Actor) -> float | None:
+        try:
+            return await time_left(self._authentication.tokens(), actor.token_id, time.time())
+        except (NotFoundError, UsageError):  # no token of an account, or one that ends while the page is made
+            return 0.0
 
     # --- logins of programs
 
@@ -330,13 +337,14 @@ class AccountPages(_Pages):
             elif decision == "refuse":
                 await logins.refuse(actor, code)
         except _REFUSALS as error:
-            await self._show_step(request, "enter", problem=error.message, typed=code)
+            await self._show_step(request, "enter", problem=_told(error), typed=code)
             return
         if decision in {"approve", "refuse"}:
             await self._show_step(request, "approved" if decision == "approve" else "refused")
             return
         roles = [*await self._parts.registry.store.roles(actor.account)]
-        await self._show_step(request, "confirm", typed=code, login=login, own=actor.scopes, namespaces=roles)
+        asked = {"login": login, "own": actor.scopes, "namespaces": roles, "left": await self._left(actor)}
+        await self._show_step(request, "confirm", typed=code, **asked)
 
     # --- the first operator
 
@@ -354,7 +362,7 @@ class AccountPages(_Pages):
         except _REFUSALS as error:
             if isinstance(error, TrustError):
                 self._authentication.count_failure(context.address)
-            await self._show_step(request, "set-up", problem=error.message, typed=account[:64])
+            await self._show_step(request, "set-up", problem=_told(error), typed=account[:64])
         else:
             await request.redirect("/account", self._begin_session(request, issued.token))
 
@@ -362,6 +370,10 @@ class AccountPages(_Pages):
         principal = request.session.principal if request.session else None
         principal = principal and await self._parts.registry.authorize(principal)
         return actor_for(principal, context.address, context.ids.request_id)
+
+
+def _told(error: SkillwireError) -> str:
+    return f"{error.message[:1].upper()}{error.message[1:]}. {error.diagnostics().fix}"
 
 
 def _scopes(pairs: Pairs) -> list[str]:

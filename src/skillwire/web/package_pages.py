@@ -199,6 +199,7 @@ LIFETIMES: Final[Mapping[str, tuple[str, float | None]]] = {
     "365": ("After 1 year", 365 * _DAY),
     "none": ("Never", None),
 }
+_READING_SECONDS: Final = 3_600.0  # until a form is sent
 #: What scopes mean, in the order in which forms offer them.
 SCOPES: Final[Mapping[str, str]] = {
     "read": "Read what is not public",
@@ -211,13 +212,17 @@ Step = Literal["enter", "confirm", "approved", "refused", "set-up", "has-operato
 
 
 class ShownAccount(NamedTuple):
-    """An account with its valid tokens, newest first, and namespace → role; ``secret`` is that of a new token."""
+    """An account with its valid tokens, newest first, and namespace → role; ``secret`` is that of a new token.
+
+    ``left`` is how long new tokens can last, in seconds; None for no limit.
+    """
 
     account: str
     is_operator: bool
     tokens: Sequence[Token]
     namespaces: Mapping[str, Role]
     now: float
+    left: float | None = None
     notice: str = ""
     problem: str = ""
     secret: str = ""
@@ -225,7 +230,17 @@ class ShownAccount(NamedTuple):
 
 def account_page(shown: ShownAccount, frame: Frame) -> str:
     """Return the page of an account."""
-    return render("account.html", frame, {"shown": shown, "scopes": SCOPES, "lifetimes": LIFETIMES})
+    return render("account.html", frame, {"shown": shown, "scopes": SCOPES, "lifetimes": _lifetimes(shown.left)})
+
+
+def _lifetimes(left: float | None) -> dict[str, str]:
+    """Return value → label of the lifetimes that a token with ``left`` seconds can give."""
+    fitting = [row for row in LIFETIMES.items() if left is None or (row[1][1] or 0.0) + _READING_SECONDS <= left]
+    offered = {value: label for value, (label, _) in fitting}
+    if left is not None:
+        ends = datetime.now(UTC) + timedelta(seconds=left)
+        offered["none"] = f"With your sign-in token, on {ends:%Y-%m-%d}"
+    return offered
 
 
 def step_page(
@@ -237,6 +252,7 @@ def step_page(
     login: DeviceLogin | None = None,
     own: Collection[str] = (),
     namespaces: Sequence[str] = (),
+    left: float | None = None,
 ) -> str:
     """Return the page of a step: what was ``typed`` or is proposed, and the login to decide about.
 
@@ -257,4 +273,4 @@ def step_page(
         "login": login,
         "namespaces": bounds or namespaces,
     }
-    return render("account_step.html", frame, {**values, "lifetimes": LIFETIMES})
+    return render("account_step.html", frame, {**values, "lifetimes": _lifetimes(left)})

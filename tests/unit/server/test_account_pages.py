@@ -1,12 +1,14 @@
 """The pages of accounts as a browser asks for them: tokens, logins of programs, the first operator."""
 
 import re
+import time
 from html import unescape
 
 import pytest
 from tests.support.console_browser import HTML, Browser
-from tests.support.registry_site import RegistrySite
+from tests.support.registry_site import ALL, RegistrySite
 
+from skillwire.adapters import stores as opening
 from skillwire.registry.audit import verify_entries
 from skillwire.server.console_request import following_path
 
@@ -93,6 +95,29 @@ class TestTokens:
         number = site.tokens["ann"].split("_")[1]
         assert (await ann.act(f"/account/tokens/{number}/revoke")).status == 422
         assert (await site.call("GET", "/whoami", by="ann")).status == 200
+
+    async def test_forms_offer_only_lifetimes_that_a_token_can_give_and_refuse_longer_ones_alike(self, site):
+        tokens, browser = opening.open_stores().tokens(), Browser(site.application)
+        own = await tokens.issue("own", scopes=ALL, account="ann", expires_in=60 * 86_400.0)
+        await browser.sign_in(own.secret)
+        codes = await site.parts.device_logins.begin("skillwire", ["read"], "203.0.113.9")
+        ends = time.strftime("%Y-%m-%d", time.gmtime(own.token.expires))
+        forms = [await browser.get("/account"), await browser.act("/account/device", code=codes.user_code)]
+        for form in forms:
+            lifetimes = form.body.decode().partition('name="lifetime"')[2].partition("</select>")[0]
+            assert re.findall("<option.*?</option>", lifetimes) == [
+                '<option value="1">After 1 day</option>',
+                '<option value="30">After 30 days</option>',
+                f'<option value="none" selected>With your sign-in token, on {ends}</option>',
+            ]
+        asked = {"name": "x", "scope": "read", "code": codes.user_code, "decision": "approve"}
+        for path in ("/account/tokens", "/account/device"):
+            refused = await browser.act(path, **asked, lifetime="90")
+            assert (refused.status, f"Your own token ends on {ends}" in text_of(refused)) == (422, True)
+            assert "at most 59d" in text_of(refused)
+            assert (await browser.act(path, **asked, lifetime="none")).status == 200
+        issued = await site.parts.device_logins.poll("skillwire", codes.device_code, "203.0.113.9", "")
+        assert issued.token.expires == pytest.approx(own.token.expires, abs=1)
 
     async def test_nobody_reaches_the_tokens_of_another(self, site, enter):
         ann, root = await enter(), await enter("root")
@@ -188,7 +213,7 @@ class TestDevice:
         assert round(issued.token.expires - issued.token.created) == 86_400
         assert (await actions(site))[-2:] == [("ann", "token.approve"), ("ann", "token.create")]
         again = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="read")
-        assert (again.status, "no login is waiting" in text_of(again)) == (422, True)
+        assert (again.status, "No login is waiting for this code. Compare it" in text_of(again)) == (422, True)
 
     async def test_a_person_refuses(self, site, enter):
         codes, ann = await self.begin(site), await enter()
@@ -223,7 +248,7 @@ class TestDevice:
         assert re.findall(r'name="scope" value="(\w+)" checked', shown.body.decode()) == ["read", "publish"]
         assert "does not allow admin: to give it, sign in with a token that does" in text_of(shown)
         refused = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="admin")
-        assert (refused.status, "your token does not allow admin" in text_of(refused)) == (422, True)
+        assert (refused.status, "Your token does not allow admin. " in text_of(refused)) == (422, True)
         done = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="publish")
         assert "The program is logged in" in text_of(done)
         issued = await site.parts.device_logins.poll("skillwire", codes.device_code, "", "")

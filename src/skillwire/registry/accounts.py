@@ -156,9 +156,11 @@ class Accounts:
     async def claim_first_operator(self, code: str, actor: Actor) -> Issued:
         """Create the first operator with the actor's name; return its token. Trust: ``code`` is untrusted.
 
-        Raises TrustError (``PERMISSION_DENIED``), and as :meth:`make_first_operator`.
+        Raises TrustError (``PERMISSION_DENIED``), and as :meth:`make_first_operator`. That there is an operator is
+        public, and answered for any code.
         """
         check_account(actor.account)
+        await self._require_no_operator()
         if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
             raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
         known, self._code = self._code, ""  # before the first await, so that it can be used only once
@@ -175,17 +177,20 @@ class Accounts:
         Raises ConflictError (``OPERATOR_EXISTS``, ``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``).
         """
         check_account(actor.account)
+        await self._require_no_operator()
+        now = self._clock()
+        change = actor.change(now, "account.create", actor.account, operator=True)
+        if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
+            raise _name_conflict(actor.account)
+        return await self._issue_for_everything(actor, "first operator")
+
+    async def _require_no_operator(self) -> None:
         if await self._store.has_operator():
             fix = (
                 "Let an operator make a token for you: skillwire registry token create. If you are the operator and "
                 "have no valid token, run on the server: skillwire registry init ACCOUNT --new-token."
             )
             raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
-        now = self._clock()
-        change = actor.change(now, "account.create", actor.account, operator=True)
-        if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
-            raise _name_conflict(actor.account)
-        return await self._issue_for_everything(actor, "first operator")
 
     async def issue_to_operator(self, actor: Actor) -> Issued:
         """Return a new token with all rights for the actor, an operator with access to the server's machine.

@@ -546,7 +546,7 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
         raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
     if after.status in {Status.YANKED, Status.QUARANTINED} and not after.reason:
         message = f"a {after.status} version needs a reason"
-        raise UsageError("REASON_FORM", message, fix="Say why: --reason TEXT.")
+        raise UsageError("REASON_FORM", message, fix="Say why in one line: reason, or --reason TEXT.")
     if after.successor and read_package_name(after.successor) is None:
         fix = "Name the successor as NAMESPACE/NAME, a package of this registry."
         raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME", fix=fix)

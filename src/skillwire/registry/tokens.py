@@ -221,4 +221,4 @@ def check_form(
             raise UsageError("TOKEN_FORM", f"{ascii(scope)[:80]} is no scope", fix="A scope has no spaces or quotes.")
     if expires_in is not None and not 0 < expires_in <= _LONGEST_SECONDS:
         message = "a token ends in the future, within a hundred years"
-        raise UsageError("TOKEN_FORM", message, fix="Give --expires such as 90d.")
+        raise UsageError("TOKEN_FORM", message, fix="Give expires_in in seconds, or --expires such as 90d.")

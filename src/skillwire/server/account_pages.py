@@ -343,8 +343,8 @@ class AccountPages(_Pages):
             await self._show_step(request, "approved" if decision == "approve" else "refused")
             return
         roles = [*await self._parts.registry.store.roles(actor.account)]
-        asked = {"login": login, "own": actor.scopes, "namespaces": roles, "left": await self._left(actor)}
-        await self._show_step(request, "confirm", typed=code, **asked)
+        own, left = actor.scopes, await self._left(actor)
+        await self._show_step(request, "confirm", typed=code, login=login, own=own, namespaces=roles, left=left)
 
     # --- the first operator
 

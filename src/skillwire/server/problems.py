@@ -15,6 +15,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from skillwire.codes import CODES
 from skillwire.errors import (
     DecodeError,
     FetchError,
@@ -30,6 +31,8 @@ from skillwire.server.http import encode_fields, send_response
 from skillwire.server.quotas import Allowance
 
 _ATTEMPTS: Final = 3
+#: Codes whose general fix is one for a client of HTTP.
+_FIXED: Final = frozenset({"ARCHIVE_SIZE", "LIMIT_SIZE", "METHOD_NOT_ALLOWED", "NOT_FOUND", "URL_TOO_LONG"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Problem:
         """Return the document."""
         if self.written is not None:
             return self.written
-        error: dict[str, object] = {"code": self.code, "message": self.message, "details": dict(self.details)}
+        fix = {"fix": CODES[self.code].fix} if self.code in _FIXED else {}
+        error: dict[str, object] = {"code": self.code, "message": self.message, "details": {**fix, **self.details}}
         if "Retry-After" in self.fields:
             delay = 1000 * int(self.fields["Retry-After"])
             error["retry"] = {"suggested_delay_ms": delay, "max_attempts": _ATTEMPTS}

@@ -192,5 +192,5 @@ async def test_a_refused_archive_tells_its_sender_what_to_pack_and_names_no_empt
         await Link(site).run(flows(site).publish("ann", b"junk"))
     assert refused.value.code == "ARCHIVE_MALFORMED"
     assert "skillwire publish" in str(refused.value.fix)
-    message = "ARCHIVE_MALFORMED: the bytes begin neither a .tar.gz nor a .zip"
+    message = "ARCHIVE_MALFORMED: the file is neither a .tar.gz nor a .zip archive"
     assert refused.value.details["findings"] == [message]

@@ -227,8 +227,9 @@ async def test_the_first_operator_takes_no_account_of_another_person(registry):
     assert (await registry.packages.account("admin")).subject == ANN.subject
     made = [one.change for one in await registry.packages.audit(1, 9)]
     assert [(one.account, one.address, one.request_id) for one in made] == [("root", "192.0.2.7", "r-9")] * 2
-    with pytest.raises(TrustError):
-        await registry.accounts.claim_first_operator(code, actor._replace(account="second"))
+    for late in (code, "x"):
+        with pytest.raises(ConflictError, match="the registry has an operator already"):
+            await registry.accounts.claim_first_operator(late, actor._replace(account="second"))
 
 
 async def test_the_last_use_of_an_accounts_token_is_stored_now_and_then(registry):

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -130,7 +131,7 @@ def decode_params(params: Mapping[str, Any] | list[Any], kind: type[P]) -> P:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise _explain(str(error), kind) from None
+        raise _bad_params(*explain_invalid(str(error), kind, "parameter"), kind) from None
 
 
 def _as_integer(value: Any) -> Any:
@@ -219,22 +220,29 @@ def _bad_params(message: str, pointer: str, kind: type[Params]) -> ValidationErr
     return ValidationError("RPC_PARAMS", message, place=SourceLocation(f"/params{pointer}"), fix=fix)
 
 
-def _explain(message: str, kind: type[Params]) -> ValidationError:
-    """Return the error for the decoder's message: the place, and what is allowed there."""
+def explain_invalid(message: str, kind: type[msgspec.Struct], noun: str = "field") -> tuple[str, str]:
+    """Return the decoder's message about a document of ``kind`` in plain words, and the JSON pointer to the place."""
     match = _WHERE.fullmatch(message)
     what, where = (match["what"], match["where"] or "") if match else (message, "")
     pointer = _STEP.sub(lambda step: f"/{step[1] or step[2]}", where)
     if named := _UNKNOWN.fullmatch(what):
         name = ascii(named["name"])[1:-1][:_SHOWN]
         pointer += "/" + name.replace("~", "~0").replace("/", "~1")
-        return _bad_params(f"there is no parameter {name}", pointer, kind)
+        return f"there is no {noun} {name}", pointer
     if named := _MISSING.fullmatch(what):
-        return _bad_params(f"{named['name']} is missing", f"{pointer}/{named['name']}", kind)
-    name = pointer.rpartition("/")[2]
-    choices = get_args(get_type_hints(kind).get(pointer.removeprefix("/")))
+        return f"{named['name']} is missing", f"{pointer}/{named['name']}"
+    choices = list(_choices(get_type_hints(kind).get(pointer.removeprefix("/"))))
     if what.startswith("Invalid enum value") and choices:
-        return _bad_params(f"{name} is one of {', '.join(map(str, choices))}", pointer, kind)
-    return _bad_params(f"{pointer.removeprefix('/') or 'params'} {_plain(what)}", pointer, kind)
+        return f"{pointer.rpartition('/')[2]} is one of {', '.join(map(str, choices))}", pointer
+    return f"{pointer.removeprefix('/') or ('params' if noun == 'parameter' else 'it')} {_plain(what)}", pointer
+
+
+def _choices(hint: object) -> Iterable[object]:
+    """Return the values of an enum or literals, also where the type allows others beside them."""
+    if isinstance(hint, type):
+        return hint if issubclass(hint, Enum) and hint is not msgspec.UnsetType else ()
+    parts = get_args(hint)
+    return parts if get_origin(hint) is Literal else [one for part in parts for one in _choices(part)]
 
 
 def _plain(what: str) -> str:

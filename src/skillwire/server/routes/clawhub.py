@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.types import ASGIApp
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError
+from skillwire.errors import ConflictError, NotFoundError, UsageError
 from skillwire.model.catalog import SearchQuery
 from skillwire.model.digest import Digest
 from skillwire.model.package import Package, PackageName, PackageVersion, State, Status
@@ -462,6 +462,8 @@ class ClawHubRoutes(ClientRoutes):
         query, principal = read_query(context), principal_of(context)
         slug = context.parameters.get("slug") or query.get("slug", "")
         owner = (owner or query.get("ownerHandle", "")).removeprefix("@")
+        if not slug:
+            raise UsageError("QUERY", "slug is missing", fix="Name a skill: slug=NAME.")
         if owner:
             return await find_package(self._registry, context, PackageName(owner, slug))
         page, _ = await self._registry.find(principal, slug, PackageName("", slug), int(limits.REGISTRY_PAGE))

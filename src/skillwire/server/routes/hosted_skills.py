@@ -358,6 +358,9 @@ async def read_form(scope: Scope, body: bytes) -> tuple[list[FileContent], str]:
             await asyncio.sleep(0)
 
     headers = Headers({"content-type": Headers(scope=scope).get("content-type", "")})
+    if "boundary=" not in headers["content-type"].lower():
+        fix = "Send Content-Type: multipart/form-data; boundary=TEXT, which curl -F and HTTP libraries write."
+        raise DecodeError("MULTIPART_SYNTAX", "the body is no form with a boundary", fix=fix)
     try:
         form = await _Parser(headers, pieces(), max_files=int(limits.ARCHIVE_ENTRIES), max_fields=_FIELDS).parse()
     except (MultiPartException, UnicodeError) as error:  # the client names the encoding of names

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,7 +21,9 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.model.package import Role
+from skillwire.protocols.skills_rpc.codec import explain_invalid
 from skillwire.registry.accounts import ADMIN, REGISTRY_SCOPES, Actor, NewToken, Person, require_account
+from skillwire.registry.device_logins import PollRefusal
 from skillwire.server.account_pages import AccountPages
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.components import Protocol, RegistryComponents, Services
@@ -49,13 +51,19 @@ from skillwire.server.routing import Answer, Operation, RequestContext, Route
 _ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]
 
-T = TypeVar("T", bound=msgspec.Struct)
 _FORM: Final = "application/x-www-form-urlencoded"
 _GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _FORM_BYTES: Final = 2048
 _FIELDS: Final = 16
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a form of a login has at most {_FORM_BYTES:,} bytes")
 _CROWDED: Final = Problem(503, "NOT_READY", "too many logins wait", fields={"Retry-After": "60"})
+_POLL_REFUSALS: Final[Mapping[PollRefusal, str]] = {
+    "authorization_pending": "the login is not decided yet; poll again after the interval",
+    "slow_down": "polls come too often; wait 5 seconds longer between them",
+    "access_denied": "the login was refused, or the token that approved it has ended",
+    "expired_token": "the device code has expired; begin the login again",
+    "invalid_grant": "the device code is unknown, was used, or is of another client_id; begin the login again",
+}
 #: Logins that one address may begin: a person begins a few, and each takes a row.
 _BEGINS: Final = RateLimit(20, 20)
 
@@ -194,14 +202,19 @@ class DeviceLoginRoutes:
     def routes(self) -> Sequence[Route]:
         """Return their rows."""
         refusals: dict[str, Answer | str] = {
-            "400": Answer("The request does not fit, or there is no token.", {JSON: messages.OAuthProblem}),
+            "400": Answer("The request is invalid, or there is no token.", {JSON: messages.OAuthProblem}),
             "413": "RegistryTooLarge",
         }
 
         def form(summary: str, handler: _FormHandler, asked: type[msgspec.Struct], answered: Any = None) -> Method:
             async def handle(context: RequestContext) -> ASGIApp:
                 try:
-                    return await handler(context, await _read_form(context, asked))
+                    fields = await _read_form(context)
+                    if "grant_type" in asked.__struct_fields__ and fields.get("grant_type", _GRANT) != _GRANT:
+                        return _refusal("unsupported_grant_type", f"the registry grants {_GRANT}")
+                    return await handler(context, msgspec.convert(fields, asked))
+                except msgspec.ValidationError as error:
+                    return _refusal("invalid_request", f"the form is invalid: {explain_invalid(str(error), asked)[0]}")
                 except UsageError as error:
                     code = "invalid_scope" if error.code == "TOKEN_FORM" else "invalid_request"
                     return _refusal(code, error.message)
@@ -254,11 +267,9 @@ class DeviceLoginRoutes:
 
     async def poll(self, context: RequestContext, asked: messages.DevicePoll) -> ASGIApp:
         """Answer the token, or why there is none."""
-        if asked.grant_type != _GRANT:
-            return _refusal("unsupported_grant_type", f"the registry grants {_GRANT}")
         found = await self._logins.poll(asked.client_id, asked.device_code, context.address, context.ids.request_id)
         if isinstance(found, str):
-            return _refusal(found)
+            return _refusal(found, _POLL_REFUSALS[found])
         token = found.token
         ends = msgspec.UNSET if token.expires is None else int(token.expires - token.created)
         return answer(messages.AccessToken(found.secret, " ".join(sorted(token.scopes)), ends))
@@ -269,18 +280,15 @@ class DeviceLoginRoutes:
         return BytesResponse(200, b"", [])
 
 
-async def _read_form(context: RequestContext, kind: type[T]) -> T:
+async def _read_form(context: RequestContext) -> Mapping[str, str]:
     """Return the form in the body. Raises UsageError (``QUERY``), ProblemError (413). Spec: RFC 6749 §3.2."""
     if context.fields(b"content-type").get(b"content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise UsageError("QUERY", f"the body is of the type {_FORM}")
     pairs = read_pairs(await context.body(_FORM_BYTES, _TOO_LARGE), _FIELDS)
     if len(dict(pairs)) != len(pairs):
         raise UsageError("QUERY", "a parameter occurs twice")
-    try:
-        return msgspec.convert(dict(pairs), kind)
-    except msgspec.ValidationError as error:
-        raise UsageError("QUERY", f"the form does not fit: {error}") from error
+    return dict(pairs)
 
 
-def _refusal(error: str, description: str = "") -> ASGIApp:
+def _refusal(error: str, description: str) -> ASGIApp:
     return answer(messages.OAuthProblem(error, description), 400)

@@ -20,6 +20,7 @@ from skillwire.errors import (
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.protocols.skills_rpc.codec import explain_invalid
 from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept
@@ -67,6 +68,7 @@ _STATUS_OF_CODE: Final = {
     "QUARANTINED": 403,
     "YANKED": 404,
     "ARCHIVE_SIZE": 413,
+    "DIGEST_FORM": 400,
     "UPLOADS_FULL": 429,
 }
 _FIELDS_OF_CODE: Final = {
@@ -168,9 +170,13 @@ def decode_request(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise UsageError("QUERY", f"the body does not fit: {error}") from error
+        what, pointer = explain_invalid(str(error), kind)
+        details = {"place": pointer} if pointer else {}
+        fix = f"Correct it; its fields are {', '.join(field.encode_name for field in msgspec.structs.fields(kind))}."
+        raise UsageError("QUERY", f"the request body is invalid: {what}", fix=fix, details=details) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the last for deep nesting
-        raise DecodeError("JSON_SYNTAX", f"the body is no JSON: {error}") from error
+        what = f"is no JSON: {error}" if body else "is empty"
+        raise DecodeError("JSON_SYNTAX", f"the request body {what}", fix="Send one JSON object.") from error
 
 
 def read_query(context: RequestContext) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ def read_archive(
     if len(content) > limits.ARCHIVE_BYTES:
         raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")
     if not is_archive(content):
-        raise malformed("the bytes begin neither a .tar.gz nor a .zip")
+        raise malformed("the file is neither a .tar.gz nor a .zip archive")
     found: ArchiveFormat = "tar.gz" if content.startswith(GZIP_MAGIC) else "zip"
     if expected_format is not None and found != expected_format:
         raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {expected_format}, its bytes are {found}")

@@ -229,6 +229,10 @@ class TestPublishing:
         assert (other.status, b"NAME" in other.body) == (422, True)
         assert (await site.store.statistics(with_private=True))["packages"] == 0
 
+    async def test_a_request_without_a_slug_is_malformed(self, site):
+        answer = await site.ask("GET", f"{HUB}/resolve?hash={'0' * 64}")
+        assert (answer.status, b"slug is missing" in answer.body) == (400, True)
+
     async def test_files_are_those_that_were_announced(self, site):
         def announce(path="a", size=1, digest="0" * 64, by="ann"):
             document = {"path": path, "size": size, "sha256": digest}
@@ -237,7 +241,7 @@ class TestPublishing:
         assert (await announce(by=None)).status == 401
         assert (await announce(by=await site.token("ann", "read"))).status == 403
         assert (await site.ask("POST", f"{HUB}/skills", body=b"{", by=None)).status == 401  # not 400: it is not read
-        assert (await announce(digest="x")).status == 422
+        assert (await announce(digest="x")).status == 400
         assert (await announce(size=limits.ARCHIVE_FILE_BYTES + 1)).status == 413
         where = (await announce()).json()["uploadUrl"].removeprefix("http://127.0.0.1:8000")
         assert (await site.ask("POST", where, by="ann", body=b"x")).status == 422

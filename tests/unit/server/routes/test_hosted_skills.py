@@ -250,6 +250,8 @@ class TestPublishing:
     async def test_a_body_that_is_no_form_is_refused(self, site, fields, body, status, code):
         answer = await site.ask("POST", HOSTED, by="ann", body=body, fields=fields)
         assert (error_of(answer)[0], error_of(answer)[2]) == (status, code)
+        if "boundary" not in fields.get("Content-Type", "") and code == "MULTIPART_SYNTAX":
+            assert b"the body is no form with a boundary" in answer.body
 
     @pytest.mark.parametrize(
         ("path", "code"),

@@ -92,6 +92,7 @@ async def test_each_state_has_its_error(site):
         answer = await poll(site, codes, **more)
         assert answer.status == 400
         assert codes["device_code"] not in answer.body.decode()
+        assert answer.json()["error_description"]
         return answer.json()["error"]
 
     assert await error() == "authorization_pending"
@@ -113,6 +114,9 @@ async def test_each_state_has_its_error(site):
         ("device", b"client_id=a&client_id=b", "invalid_request"),
         ("device", b"&".join(b"k%d=1" % number for number in range(20)), "invalid_request"),
         ("token", {"grant_type": GRANT}, "invalid_request"),
+        ("token", {"grant_type": "refresh_token"}, "unsupported_grant_type"),
+        ("token", {}, "invalid_request"),
+        ("device", {"client_id": "x", "grant_type": "y", "scope": "root"}, "invalid_scope"),
         ("token", b"\xff\xfe=%ff", "invalid_request"),
         ("revoke", {}, "invalid_request"),
     ],

@@ -217,7 +217,7 @@ class SignInPages(_Pages):
         try:
             await self._accounts.make_account(person, name, context.address, request_id)
         except (ConflictError, UsageError) as error:
-            await self._show_step(request, "new", problem=_told(error), typed=name[:64])
+            await self._show_step(request, "new", problem=_sentence(error), typed=name[:64])
             return
         token = await self._accounts.sign_in(person, context.address, request_id, carried["scopes"].split())
         await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
@@ -286,7 +286,7 @@ class AccountPages(_Pages):
         try:
             issued = await self._parts.accounts.issue(actor, new)
         except _REFUSALS as error:
-            await self._show(request, actor, problem=_told(error))
+            await self._show(request, actor, problem=_sentence(error))
         else:
             await self._show(request, actor, secret=issued.secret)
 
@@ -297,7 +297,7 @@ class AccountPages(_Pages):
         try:
             await self._parts.accounts.revoke(actor, context.parameters["token"])
         except _REFUSALS as error:
-            await self._show(request, actor, problem=_told(error))
+            await self._show(request, actor, problem=_sentence(error))
         else:
             await request.redirect("/account", notice="revoked")
 
@@ -337,7 +337,7 @@ class AccountPages(_Pages):
             elif decision == "refuse":
                 await logins.refuse(actor, code)
         except _REFUSALS as error:
-            await self._show_step(request, "enter", problem=_told(error), typed=code)
+            await self._show_step(request, "enter", problem=_sentence(error), typed=code)
             return
         if decision in {"approve", "refuse"}:
             await self._show_step(request, "approved" if decision == "approve" else "refused")
@@ -362,7 +362,7 @@ class AccountPages(_Pages):
         except _REFUSALS as error:
             if isinstance(error, TrustError):
                 self._authentication.count_failure(context.address)
-            await self._show_step(request, "set-up", problem=_told(error), typed=account[:64])
+            await self._show_step(request, "set-up", problem=_sentence(error), typed=account[:64])
         else:
             await request.redirect("/account", self._begin_session(request, issued.token))
 
@@ -372,7 +372,7 @@ class AccountPages(_Pages):
         return actor_for(principal, context.address, context.ids.request_id)
 
 
-def _told(error: SkillwireError) -> str:
+def _sentence(error: SkillwireError) -> str:
     return f"{error.message[:1].upper()}{error.message[1:]}. {error.diagnostics().fix}"
 
 

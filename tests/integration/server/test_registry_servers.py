@@ -1,4 +1,4 @@
-"""Two registries of one state directory: each serves what the other one publishes, and hides what it hides."""
+"""Two registries of one database: each serves what the other one publishes, and hides what it hides."""
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -9,9 +9,11 @@ from skillwire.server import catalog_service
 FILE = "/.well-known/agent-skills/notes/SKILL.md"
 
 
-@pytest.fixture
-async def servers(tmp_path, monkeypatch):
+@pytest.fixture(params=["sqlite", "postgres"])
+async def servers(request, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    if request.param == "postgres":
+        monkeypatch.setenv("SKILLWIRE_STORE", request.getfixturevalue("postgres_url"))
     monkeypatch.setattr(catalog_service, "_LONGEST_POLL", 3600.0)
     both = [RegistrySite(tmp_path / name) for name in ("first", "second")]
     await both[0].account("ann")

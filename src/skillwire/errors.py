@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from skillwire.codes import CODES, DOCS_PAGE, PYTHON_FIXES
+
+#: Codes of a server that is not reached.
+UNREACHED: Final = frozenset({"CONNECT_FAILED", "HOST_NOT_FOUND"})
 
 
 class SourceLocation(NamedTuple):

@@ -11,8 +11,9 @@ import click
 
 from skillwire.cli.options import combine, dry_run_option, open_client
 from skillwire.cli.output import Output, bold, dim, output_options, success, warning
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, first_of
+from skillwire.errors import UNREACHED, NotFoundError, SkillwireError, SourceLocation, first_of
 from skillwire.folder.files import find_folders
+from skillwire.folder.manifest import dependency_levels
 from skillwire.model.package import read_reference
 from skillwire.model.skill import Finding
 
@@ -39,7 +40,10 @@ _WORDS: Final = {"created": "published ", "repeated": "already there ", "checked
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @registry_option
 @click.option(
-    "--namespace", metavar="NAME", default="", help="Namespace; by default that of skill.toml, or the account's own."
+    "--namespace",
+    metavar="NAME",
+    default="",
+    help="Namespace; by default that of skill.toml, of the token or the account.",
 )
 @click.option("--version", "number", metavar="VERSION", default="", help="Version, instead of the one of the folder.")
 @click.option("--allow-secrets", is_flag=True, help="Publish although something looks like a secret.")
@@ -57,35 +61,55 @@ def command(
 ) -> None:
     """Publish the skills in each FOLDER to a registry.
 
-    FOLDER is a skill or a folder of skills. A published version never changes; what the registry has already, with the
-    same bytes, is left alone, so an interrupted batch can be started again. Every skill is tried; the exit code is that
-    of the first failure. With --dry-run the registry checks each skill, and stores nothing.
+    FOLDER is a skill or a folder of skills. A published version never changes; the same bytes again are left alone, so
+    an interrupted batch can be started again. Every skill is tried while the registry is reached; the exit code is that
+    of the first failure. With --dry-run the registry checks each, and stores nothing.
     """
-    paths = [path for folder in folders for path in _skills_in(folder)]
-    published: list[PublishedPackage] = []
-    failed: list[tuple[Path, SkillwireError]] = []
-
+    found = [path for folder in folders for path in _skills_in(folder)]
+    paths = [path for level in dependency_levels(found) for path in level]
+    published: list[PublishedPackage] = []  # as they end
+    results: list[PublishedPackage | SkillwireError] = []
     with open_client(output) as client, output.progress.during("publishing", len(paths)):
         place = client.registry(registry)
         if len(paths) > 1:
             place.request("GET", "/whoami")  # one refusal of a bad token, not one for each skill
-        for some in (paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)):
-            results = place.publish_all(
-                some,
-                namespace=namespace,
-                version=number,
-                dry_run=dry_run,
-                allow_secrets=allow_secrets,
-                on_done=output.progress.advance,
-            )
-            for path, one in zip(some, results, strict=True):
-                if isinstance(one, SkillwireError):
-                    failed.append((path, one))
-                    if len(paths) > 1:
-                        output.progress.beside(partial(_print_refused, output))(failed[-1])
-                else:
-                    published.append(one)
-                    output.progress.beside(partial(_print, output, details=dry_run))(one)
+        try:
+            while len(results) < len(paths) and not _gone(results):
+                some = paths[len(results) : len(results) + _AT_ONCE]
+                new = place.publish_all(
+                    some,
+                    output.progress.advance,
+                    published,
+                    namespace=namespace,
+                    version=number,
+                    dry_run=dry_run,
+                    allow_secrets=allow_secrets,
+                )
+                for row in zip(some, new, strict=True):
+                    if len(paths) > 1 or not isinstance(row[1], SkillwireError):
+                        output.progress.beside(partial(_print_result, output, results, details=dry_run))(row)
+                    results.append(row[1])
+        except BaseException as stop:
+            if len(paths) > 1 and not isinstance(stop, Exception):
+                what = "checked" if dry_run else "published"
+                ended = f"{len(published)} of {len(paths)} skills are {what}; the same command publishes the rest"
+                output.progress.beside(output.note)(ended)
+            raise
+    results += _gone(results) * (len(paths) - len(results))
+    _end(output, paths, results, dry_run=dry_run)
+
+
+def _gone(results: Sequence[PublishedPackage | SkillwireError]) -> list[SkillwireError]:
+    """Return the first error of a registry that is not reached any more, if there is one."""
+    return [one for one in results if isinstance(one, SkillwireError) and one.code in UNREACHED][:1]
+
+
+def _end(
+    output: Output, paths: Sequence[Path], results: Sequence[PublishedPackage | SkillwireError], *, dry_run: bool
+) -> None:
+    """Print the document, or how a batch with failures ended, and exit with the code of its first failure."""
+    published = [one for one in results if not isinstance(one, SkillwireError)]
+    failed = [(path, one) for path, one in zip(paths, results, strict=True) if isinstance(one, SkillwireError)]
     errors: list[NotPublishedObject] = [{"folder": str(path), "error": error.diagnostics()} for path, error in failed]
     if len(errors) != 1 or published:  # a single failure is the error document of the command
         output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": published, "failed": errors})
@@ -95,7 +119,9 @@ def command(
             raise failed[0][1]
         counted = Counter(_WORDS[one.status].rstrip() for one in published)
         counts = [f"{number} {word}" for word, number in counted.items()]
-        output.line(", ".join([*counts, f"{len(failed)} not published"]))
+        tried = len({id(error) for _, error in failed})
+        untried = [f"{len(failed) - tried} not tried, run the command again"] if tried < len(failed) else []
+        output.line(", ".join([*counts, f"{tried} not published", *untried]))
         output.hint("read more:", f"skillwire explain {' '.join(dict.fromkeys(error.code for _, error in failed))}")
         click.get_current_context().exit(failed[0][1].exit_code)
 
@@ -109,11 +135,21 @@ def _skills_in(folder: Path) -> Sequence[Path]:
     return found
 
 
-def _print_refused(output: Output, failure: tuple[Path, SkillwireError]) -> None:
-    output.line(warning("not published "), bold(str(failure[0])))
-    _print_findings(output, failure[1])
-    if not output.as_json:
-        output.error(failure[1].diagnostics(), is_last=False)
+def _print_result(
+    output: Output,
+    earlier: Sequence[PublishedPackage | SkillwireError],
+    row: tuple[Path, PublishedPackage | SkillwireError],
+    *,
+    details: bool,
+) -> None:
+    folder, result = row
+    if not isinstance(result, SkillwireError):
+        _print(output, result, details=details)
+    elif result not in _gone(earlier):  # which the rest has too
+        output.line(warning("not published "), bold(str(folder)))
+        _print_findings(output, result)
+        if not output.as_json:
+            output.error(result.diagnostics(), is_last=False)
 
 
 def _print_findings(output: Output, error: SkillwireError) -> None:

@@ -16,6 +16,7 @@ from skillwire import limits
 from skillwire.client.runner import AsyncRunner, SyncRunner, awaited, documented_by
 from skillwire.codes import CODES
 from skillwire.errors import (
+    UNREACHED,
     ConflictError,
     FetchError,
     NotFoundError,
@@ -27,11 +28,12 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.folder.load import name_places, refused_folder
+from skillwire.folder.manifest import dependency_levels
 from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
-from skillwire.model.package import VersionReference, read_reference
+from skillwire.model.package import VersionReference, parse_requirement, read_reference, required_packages
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
@@ -62,6 +64,7 @@ _PIECE_BYTES: Final = 4 * limits.MIB
 _UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
 _SHOWN: Final = 20
 _TEXT: Final = 500
+_LIMIT: Final = "namespace:"
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
 _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
     one.exit_code: one
@@ -70,7 +73,7 @@ _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
 
 
 class PublishOptions(TypedDict, total=False):
-    """How a folder is published; the namespace is by default that of its ``skill.toml``, or the account's own."""
+    """How a folder is published; the namespace is by default that of ``skill.toml``, of the token or the account."""
 
     namespace: str
     version: str
@@ -96,6 +99,27 @@ class PublishedPackage(NamedTuple):
     size: Annotated[int, "Bytes of the stored artifact"]
     files: Annotated[tuple[PublishedFile, ...], "Its files"]
     access: Annotated[str, "public, restricted or private"]
+
+
+class _Unmet(NamedTuple):
+    """The warning that nothing in the registry meets a requirement of a skill in ``namespace``."""
+
+    finding: Finding
+    namespace: str
+    requires: list[str]
+
+    def is_met_by(self, batch: Sequence[PublishedPackage]) -> bool:
+        """Whether a publication of the same batch meets it."""
+        names = {str(one) for one in required_packages(self.requires, self.namespace)}
+        versions = [parse_requirement(text).versions for text in self.requires]
+        return any(one.package in names and all(one.version in some for some in versions) for one in batch)
+
+
+def _default_namespace(caller: Mapping[str, Any]) -> str:
+    """Return the only namespace that a token is limited to, or else the account's own."""
+    scopes = caller.get("scopes")
+    limited = [one for one in scopes if str(one).startswith(_LIMIT)] if isinstance(scopes, list) else []
+    return limited[0].removeprefix(_LIMIT) if len(limited) == 1 else str(caller.get("account", ""))
 
 
 def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:
@@ -126,6 +150,7 @@ class RegistryFlows:
     def __init__(self, url: str, context: ResolveContext) -> None:
         self.url = str(parse_url(url)).rstrip("/")
         self._context = context
+        self._has_answered = False
 
     def publish_folder(
         self,
@@ -136,9 +161,11 @@ class RegistryFlows:
         dry_run: bool = False,
         allow_secrets: bool = False,
         waits: bool = True,
+        unmet: list[_Unmet] | None = None,
     ) -> Flow[PublishedPackage]:
-        """Publish the skill in ``folder``, in the namespace that its ``skill.toml`` names, or in the account's own.
+        """Publish the skill in ``folder``, in the namespace of its ``skill.toml``, of the token or of the account.
 
+        The requirements that nothing in the registry meets are added to ``unmet``, or reported without it.
         Raises ValidationError (``SKILL_INVALID``), TrustError (``SECRET_PUBLISHED``), and what the registry answers.
         """
         prepared = yield from work(lambda: prepare(folder, namespace or "local", judges=JUDGES))
@@ -165,7 +192,7 @@ class RegistryFlows:
             self._report(warnings)
         wanted = namespace or prepared.folder.manifest.namespace or ""
         if not wanted:
-            wanted = str((yield from self.ask("GET", "/whoami")).get("account", ""))
+            wanted = _default_namespace((yield from self._ask_again("GET", "/whoami")))
         is_archive = prepared.skill.artifact.artifact_type == "archive"
         archive = prepared.artifact if is_archive else (yield from work(lambda: pack(prepared.files).content))
         answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
@@ -175,7 +202,12 @@ class RegistryFlows:
             if isinstance(row, dict) and row.get("code") == "DEPENDENCY_MISSING":  # the others are of the folder
                 message, fix = (neutralise(str(row.get(key, "")))[:_TEXT] for key in ("message", "fix"))
                 place = SourceLocation(str(folder / "skill.toml"))
-                self._context.report(Finding("DEPENDENCY_MISSING", "warning", message, place, fix))
+                finding = Finding("DEPENDENCY_MISSING", "warning", message, place, fix)
+                if unmet is None:
+                    self._context.report(finding)
+                else:
+                    requires = [one for one in prepared.skill.requires if message.endswith(f" {one}")]
+                    unmet.append(_Unmet(finding, wanted, requires))
         return _read_published(answer, self.url)
 
     def _report(self, findings: Iterable[Finding]) -> None:
@@ -183,14 +215,55 @@ class RegistryFlows:
             self._context.report(finding)
 
     def publish_folders(
-        self, folders: Sequence[Path], on_done: Callable[[], object], **options: Unpack[PublishOptions]
+        self,
+        folders: Sequence[Path],
+        on_done: Callable[[], object],
+        published: list[PublishedPackage] | None = None,
+        **options: Unpack[PublishOptions],
     ) -> Flow[list[PublishedPackage | SkillwireError]]:
-        """Publish the skill in each of ``folders``, several at a time; only the last answer waits until it is served.
+        """Publish the skill in each of ``folders``, several at a time, what others require before these.
 
-        Returns a publication or an error for each, in order.
+        Returns a publication or an error for each, in order. What is published is added to ``published``, which may
+        hold earlier parts of the batch. Only the last answer waits until it is served. When the registry is not
+        reached any more, the rest gets that same error.
         """
-        flows = [self.publish_folder(one, waits=one is folders[-1], **options) for one in folders]
-        return run_all(flows, on_done)
+        batch: list[PublishedPackage] = [] if published is None else published
+        unmet: list[_Unmet] = []
+        gone: list[SkillwireError] = []
+
+        def publish_one(folder: Path, *, waits: bool) -> Flow[PublishedPackage]:
+            if gone:
+                raise gone[0]
+            try:
+                done = yield from self.publish_folder(folder, waits=waits, unmet=unmet, **options)
+            except FetchError as error:
+                if error.code not in UNREACHED:
+                    raise
+                gone.append(error)
+                raise gone[0] from None
+            batch.append(done)
+            return done
+
+        results: dict[Path, PublishedPackage | SkillwireError] = {}
+        levels = yield from work(lambda: dependency_levels(folders))
+        for level in levels:
+            flows = [publish_one(one, waits=one is levels[-1][-1]) for one in level]
+            results.update(zip(level, (yield from run_all(flows, on_done)), strict=True))
+        self._report(one.finding for one in unmet if not one.is_met_by(batch))
+        return [results[one] for one in folders]
+
+    def _ask_again(self, *request: Any, **options: Any) -> Flow[dict[str, Any]]:
+        """Send a request as :meth:`ask`, again when its connection fails, if the registry answered before."""
+        failures = 0
+        while True:
+            try:
+                return (yield from self.ask(*request, **options))
+            except FetchError as error:
+                failures += 1
+                may_pass = error.code == "CONNECTION_LOST" or (error.code in UNREACHED and self._has_answered)
+                if not may_pass or failures >= limits.DOWNLOAD_TRIES:
+                    raise
+            yield Sleep(2.0**failures)
 
     def publish(
         self, namespace: str, archive: bytes, *, version: str = "", dry_run: bool = False, waits: bool = True
@@ -203,7 +276,7 @@ class RegistryFlows:
         wanted = (("version", version), ("dry_run", "1" * dry_run), ("upload", upload))
         query = urlencode({key: value for key, value in wanted if value})
         path = f"/namespaces/{namespace}/packages{'?' * bool(query)}{query}"
-        return (yield from self.ask("POST", path, content=b"" if upload else archive, waits=waits))
+        return (yield from self._ask_again("POST", path, content=b"" if upload else archive, waits=waits))
 
     def _upload(self, archive: bytes) -> Flow[str]:
         """Send an archive in pieces, again where a connection broke; return the ID of the upload."""
@@ -276,6 +349,7 @@ class RegistryFlows:
         request = HttpRequest(url, method, headers, body, max_bytes=limits.CALL_ANSWER_BYTES, timeout=seconds)
         for _ in range(_WAITS):
             response = yield from fetch(request)
+            self._has_answered = True
             is_busy = response.status == _TOO_MANY or (response.status == _UNAVAILABLE and content is not None)
             wait = retry_after(response.headers) if is_busy else None
             if wait is None or wait > _LONGEST_WAIT:
@@ -324,7 +398,7 @@ class RemoteRegistry:
         self._runner = runner
 
     def publish(self, folder: Path | str, **options: Unpack[PublishOptions]) -> PublishedPackage:
-        """Publish the skill in ``folder``, by default in the namespace of its ``skill.toml``, or the account's own.
+        """Publish the skill in ``folder``, by default in the namespace of ``skill.toml``, token or account.
 
         A version that is there with the same bytes is ``repeated``, so an interrupted batch may be sent again.
 
@@ -339,13 +413,15 @@ class RemoteRegistry:
         self,
         folders: Sequence[Path],
         on_done: Callable[[], object] = lambda: None,
+        published: list[PublishedPackage] | None = None,
         **options: Unpack[PublishOptions],
     ) -> list[PublishedPackage | SkillwireError]:
-        """Publish the skill in each of ``folders`` as :meth:`publish` does, several at a time.
+        """Publish the skill in each of ``folders`` as :meth:`publish` does, several at a time, in order of requirement.
 
-        Returns a publication or its error for each, in order; ``on_done`` is called after each.
+        Returns a publication or its error for each, in order; ``on_done`` is called after each. Publications are also
+        added to ``published``, which may hold those of an earlier part of the batch.
         """
-        return self._runner.run(self._flows.publish_folders(folders, on_done, **options))
+        return self._runner.run(self._flows.publish_folders(folders, on_done, published, **options))
 
     def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
         """Set the status of ``namespace/name`` or of ``namespace/name@version``: active, yanked, deprecated, archived.

@@ -11,12 +11,14 @@ granted. The lint rules judge unknown fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from skillwire import limits
-from skillwire.errors import ValidationError
+from skillwire.errors import SkillwireError, ValidationError
 from skillwire.folder.executors import (
     BODIES,
     METHODS,
@@ -33,8 +35,8 @@ from skillwire.folder.executors import (
 )
 from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
-from skillwire.model.package import parse_requirement
-from skillwire.model.skill import Action, ExecutorKind, HealthCheck, Kind, Permissions
+from skillwire.model.package import parse_requirement, required_packages
+from skillwire.model.skill import SKILL_TOML, Action, ExecutorKind, HealthCheck, Kind, Permissions
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
 
@@ -170,6 +172,32 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
     _check_health(manifest, fields)
     return manifest, fields.flaws
+
+
+def dependency_levels(folders: Iterable[Path]) -> list[list[Path]]:
+    """Return skill folders in levels that require only skills of earlier levels, except in a circle."""
+    named: dict[str, set[Path]] = {}
+    left = dict.fromkeys(folders)
+    for folder in left:
+        named.setdefault(folder.absolute().name, set()).add(folder)
+    needs = {one: {path for name in _required_names(one) for path in named.get(name, ())} - {one} for one in left}
+    levels: list[list[Path]] = []
+    while left:
+        level = [one for one in left if needs[one].isdisjoint(left)] or list(left)
+        done = set(level)
+        left = dict.fromkeys(one for one in left if one not in done)
+        levels.append(level)
+    return levels
+
+
+def _required_names(folder: Path) -> set[str]:
+    """Return the names of the packages that ``skill.toml`` requires; empty if it cannot be read."""
+    path, names = folder / SKILL_TOML, set[str]()
+    with suppress(OSError, SkillwireError):
+        rows = load_toml(path.read_bytes()).get("requires") if path.is_file() else None
+        for text in rows if isinstance(rows, list) else ():
+            names |= {one.name for one in required_packages([str(text)], "local")}
+    return names
 
 
 def _runtime(table: Fields) -> Runtime | None:

@@ -9,9 +9,9 @@ import pytest
 from tests.support.publishing import write_skill
 
 from skillwire.cli import add, installed, publish
-from skillwire.client.registry import RemoteRegistry
+from skillwire.client.registry import PublishedPackage, RemoteRegistry
 from skillwire.codes import CODES
-from skillwire.errors import TrustError, ValidationError
+from skillwire.errors import FetchError, TrustError, ValidationError
 from skillwire.folder.review import SkillReview
 from skillwire.resolver.plan import UpdateComparison
 
@@ -76,6 +76,42 @@ def test_every_finding_of_a_refused_folder_is_printed(told, tmp_path, files, cod
     document = json.loads(told("publish", tmp_path, *address, "--json", status=status).out)
     for failed in document["failed"]:
         assert [one["code"] for one in failed["error"]["details"]["findings"]] == [found for found, _ in rows]
+
+
+def published(name):
+    return PublishedPackage(f"ann/{name}", "1.0.0", "created", "sha256:00", 1, (), "public")
+
+
+def test_a_batch_without_its_registry_ends_with_one_error(told, tmp_path, opened):
+    for number in range(70):
+        write_skill(tmp_path, f"s{number:02}")
+    gone = FetchError("CONNECT_FAILED", "cannot connect")
+    calls: list[Any] = []
+
+    def publish_all(some, *_, **__):
+        calls.append(some)
+        return [published("a"), gone, published("b"), *[gone] * 61]
+
+    opened(registry=lambda _: SimpleNamespace(publish_all=publish_all, request=lambda *_: {}))
+    shown = told("publish", tmp_path, status=5)
+    assert shown.err.count("error[CONNECT_FAILED]") == 1
+    assert "2 published, 1 not published, 67 not tried, run the command again\n" in shown.out
+    assert len(calls) == 1
+    document = json.loads(told("publish", tmp_path, "--json", status=5).out)
+    assert (len(document["published"]), len(document["failed"])) == (2, 68)
+
+
+def test_an_interrupted_batch_tells_how_far_it_is(told, tmp_path, opened):
+    for name in ("one", "two", "three"):
+        write_skill(tmp_path, name)
+
+    def publish_all(_, __, done, **___):
+        done.append(published("one"))
+        raise KeyboardInterrupt
+
+    opened(registry=lambda _: SimpleNamespace(publish_all=publish_all, request=lambda *_: {}))
+    lines = told("publish", tmp_path, status=130).err.splitlines()
+    assert lines == ["1 of 3 skills are published; the same command publishes the rest", "interrupted"]
 
 
 def test_a_bad_token_ends_a_batch_before_its_first_skill(told, tmp_path, opened):

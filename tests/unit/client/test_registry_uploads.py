@@ -149,6 +149,68 @@ async def test_a_batch_tells_of_each_folder_in_order_and_only_the_last_waits(sit
     assert isinstance(changed[0], ConflictError)
 
 
+async def batch(site, link, folders, **options):
+    """Publish folders; return the codes of the results, the reported requirements, and the results."""
+    told: list[str] = []
+    found = flows(site)
+    cast("Any", found._context).report = lambda finding: told.append(finding.message)
+    results = await link.run(found.publish_folders(folders, lambda: None, **options))
+    return [one.code if isinstance(one, SkillwireError) else one.status for one in results], told, results
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_batch_publishes_in_the_order_of_its_requirements(site, tmp_path, dry_run):
+    needs = {"a": '"b", "gone"', "b": '"ann/c@^1.0"', "c": '"d@^2.0"', "d": '"e"', "e": '"d"'}
+    folders = [write_skill(tmp_path, one, {"skill.toml": f"requires = [{text}]\n"}) for one, text in needs.items()]
+    codes, told, results = await batch(site, Link(site), folders, dry_run=dry_run)
+    assert codes == (["checked"] * 5 if dry_run else ["created"] * 5)
+    assert [one.package for one in results] == [f"ann/{name}" for name in needs]
+    assert sorted(told) == [f"no package of this registry meets {one}" for one in ("d@^2.0", "gone")]
+
+
+class DeadLink(Link):
+    """Sends the first ``number`` requests to a registry, which is gone then."""
+
+    def __init__(self, site, number):
+        super().__init__(site)
+        self.number = number
+
+    async def send(self, request):
+        if len(self.asked) < self.number:
+            return await super().send(request)
+        self.asked.append(request)
+        raise FetchError("CONNECT_FAILED", "cannot connect")
+
+
+async def test_a_batch_ends_when_its_registry_is_gone(site, tmp_path):
+    folders = [write_skill(tmp_path, f"s{number}") for number in range(5)]
+    link = DeadLink(site, 2)
+    codes, _, results = await batch(site, link, folders)
+    assert codes == ["created", *["CONNECT_FAILED"] * 4]
+    assert len({id(one) for one in results[1:]}) == 1
+    assert (len(link.asked), link.slept) == (2 + 4, [2.0, 4.0, 8.0])
+
+
+async def test_a_registry_that_never_answered_is_asked_once(site, tmp_path):
+    link = DeadLink(site, 0)
+    codes, _, _ = await batch(site, link, [write_skill(tmp_path, one) for one in ("a", "b")])
+    assert (codes, len(link.asked), link.slept) == (["CONNECT_FAILED"] * 2, 1, [])
+
+
+async def test_a_lost_connection_is_asked_again(site, tmp_path):
+    link = Link(site, breaks={1, 3})
+    codes, _, _ = await batch(site, link, [write_skill(tmp_path, "a")])
+    assert (codes, link.slept) == (["created"], [2.0, 2.0])
+
+
+@pytest.mark.parametrize(("scopes", "namespace"), [(("namespace:team",), "team"), ((), "ann")])
+async def test_the_only_namespace_of_a_token_is_the_default(site, tmp_path, scopes, namespace):
+    await site.call("POST", "/namespaces", {"name": "team"}, by="ann")
+    site.tokens["ann"] = await site.token("ann", "publish", *scopes)
+    _, _, results = await batch(site, Link(site), [write_skill(tmp_path, "a")])
+    assert [one.package for one in results] == [f"{namespace}/a"]
+
+
 @pytest.mark.parametrize(
     ("status", "seconds", "waits"), [(429, "7", [7.0, 7.0]), (503, "0", [1.0, 1.0]), (429, "61", [])]
 )

@@ -232,6 +232,7 @@ class PackagePages(SkillPages):
     async def version_file(self, context: RequestContext, principal: Principal) -> ASGIApp:
         """Answer with the page of a file."""
         package, version, file = await self._find_file(context, principal)
+        await self._downloads.restore(version.skill, [(file.digest, file.size)])
 
         def make(frame: Frame) -> str:
             return file_page(version.skill, file, package_addresses(package, version, frame), self._blobs.read, frame)
@@ -262,7 +263,7 @@ class PackagePages(SkillPages):
         package, version = await self._find(context, principal)
         if "@" not in context.parameters["package"]:
             await self._registry.version(principal, package)  # refuses the highest one where none is resolved
-        await self._open(principal, package, version)
+        await self._registry.version(principal, package, version.version)  # refuses one that may not be downloaded
         file = version.skill.find_file(context.parameters["file"])
         if file is None:
             raise NotFoundError("FILE_NOT_FOUND", f"{package.name} has no such file")

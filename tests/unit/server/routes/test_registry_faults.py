@@ -102,6 +102,7 @@ async def test_a_lost_blob_folder_delays_nothing(site, monkeypatch):
         "/v1/packages/ann/before/versions/1.0.0/download",
         "/v1/skills/ann--before/versions/1.0.0/content",
         "/api/v1/download?slug=before&version=1.0.0",
+        "/packages/ann/before@1.0.0/raw/SKILL.md",
         "/api/v1/skills/before/file?path=SKILL.md&version=1.0.0",
         "/.well-known/agent-skills/before/SKILL.md",
     ],

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_run import LoginObject, LogoutObject
     from skillwire.client import login as client_login
     from skillwire.client.login import AuthRequirements, FlowName
-    from skillwire.model.credential import Credential
+    from skillwire.model.credential import Credential, CredentialKind
     from skillwire.protocols.oauth import client as oauth
     from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 else:  # load msgspec
@@ -258,7 +258,7 @@ class LoginPlan(NamedTuple):
     """What a login would do, as far as the origin describes it; ``header`` is None except for an API key."""
 
     origin: str
-    kind: Literal["api_key", "oauth2", "custom"]
+    kind: CredentialKind
     header: str | None
     hosts: tuple[str, ...]
     scopes: tuple[str, ...]
@@ -330,7 +330,7 @@ class _Login:
         scopes = self._options.scope or self._required.scopes
         return LoginPlan(self._origin, kind, header, tuple(sorted(self._hosts)), tuple(scopes))
 
-    def _kind(self) -> Literal["api_key", "oauth2", "custom"]:
+    def _kind(self) -> CredentialKind:
         """Return the kind of credential, and print the origin's advice."""
         required, options = self._required, self._options
         if required.advice:

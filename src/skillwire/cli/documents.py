@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple, Never, NotRequired, TypedDict
 
+from skillwire.adapters.checks import Severity
 from skillwire.errors import Diagnostics
 from skillwire.folder.differences import DiffLine
 from skillwire.model.lan import FoundVia, Freshness, GoneReason, LanMember, LanStatus, SkillChange, Trust
@@ -20,6 +21,7 @@ from skillwire.model.ref import AnyArtifactType, RpcFacts, SharedFacts
 from skillwire.model.skill import Finding
 from skillwire.resolver.context import AnsweredBy
 from skillwire.resolver.ladder import RungTrace
+from skillwire.resolver.plan import ComparisonState, Decision, State
 
 
 class DryRun(TypedDict):
@@ -151,9 +153,7 @@ class LockedObject(FolderFields, VersionObject):
 
 class ComparisonObject(TypedDict):
     name: Annotated[str, "Name"]
-    state: Annotated[
-        Literal["current", "changed", "unverifiable", "gone", "unreachable", "young"], "Result of the comparison"
-    ]
+    state: Annotated[ComparisonState, "Result of the comparison"]
     installed: Annotated[VersionObject, "Installed version"]
     latest: Annotated[VersionObject | None, "Version at the origin; null if unknown"]
     error: Annotated[str | None, "Error code, such as YANKED; null if the origin was read and the version stands"]
@@ -205,7 +205,7 @@ class UpdateDocument(ReportFields):
 
 class PlanSkill(FolderFields):
     name: Annotated[str, "Name"]
-    state: Annotated[Literal["new", "update", "unchanged", "conflict"], "Planned action"]
+    state: Annotated[State, "Planned action"]
     reason: Annotated[str, "Reason of a conflict; otherwise empty"]
     origin: Annotated[str, "Publisher's location"]
     version: Annotated[str | None, "Version; null if the index has none"]
@@ -282,7 +282,7 @@ class WhichSkill(RefObject):
 
 class WhichTrust(TypedDict):
     origin: Annotated[str, "URL"]
-    decision: Annotated[str, "Decision of add: allow, ask or refuse"]
+    decision: Annotated[Decision, "Decision of add"]
     in_trusted_origins: Annotated[bool, "Whether the setting trusted_origins lists it"]
     known_since: Annotated[str | None, "First contact, RFC 3339 in UTC; null without one"]
     agreed: Annotated[bool, "Whether you have trusted it"]
@@ -313,7 +313,7 @@ class WhichDocument(TypedDict):
 
 class DoctorCheck(TypedDict):
     section: Annotated[str, "Subject"]
-    severity: Annotated[Literal["ok", "warning", "problem"], "Verdict"]
+    severity: Annotated[Severity, "Verdict"]
     what: Annotated[str, "The state found"]
     why: Annotated[str, "Why it matters; empty if ok"]
     fix: Annotated[str, "What to do; empty if ok"]

@@ -13,15 +13,18 @@ from msgspec import UnsetType
 from skillwire.adapters.files.static_site import SiteChanges
 from skillwire.cli import documents
 from skillwire.cli.documents import DryRun, LanSkillObject
-from skillwire.client.calls import HttpMethod
 from skillwire.client.registry import PublishedPackage
 from skillwire.errors import Diagnostics
 from skillwire.executions.tasks import FieldKind
 from skillwire.executions.view import ListedExecution
 from skillwire.folder.report import CheckReport
+from skillwire.model.access import TokenKind, TokenState
+from skillwire.model.credential import CredentialKind
+from skillwire.model.execution import ExecutionStatus, Priority
 from skillwire.model.lan import DhtAnswer, DhtPong, DhtPut, DhtStatus
 from skillwire.model.remote_execution import RemoteBlob, RemoteFailure
 from skillwire.protocols.skill_sharing.judge import DocumentReport
+from skillwire.protocols.skill_sharing.messages import Method
 from skillwire.resolver.ladder import RungTrace
 from skillwire.server.routes import registry_messages as messages
 
@@ -145,7 +148,7 @@ class ExecutionObject(TypedDict):
     execution_id: Annotated[str | None, "ID at the provider; null if the output came at once without one"]
     skill_id: Annotated[str, "Skill Sharing ID of the skill"]
     reference: Annotated[str, "Reference of the skill; empty if only the status URL is known"]
-    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status"]
+    status: Annotated[ExecutionStatus, "Status"]
     cancelled: Annotated[bool, "Whether it was cancelled; its status is failed then"]
     output: Annotated[object, "Output; null without one"]
     encoding: Annotated[Literal["json", "base64"], "Encoding of output"]
@@ -184,7 +187,7 @@ class CallDocument(ExecutionObject, CallProvider):
 
 
 class RequestObject(TypedDict):
-    method: Annotated[HttpMethod, "Method"]
+    method: Annotated[Method, "Method"]
     url: Annotated[str, "URL"]
     headers: Annotated[dict[str, str], "Header fields; credentials are shown as ..."]
     body: Annotated[Mapping[str, object] | None, "InvocationRequest; null if the inputs are in the URL"]
@@ -238,10 +241,10 @@ class TaskObject(TypedDict):
     version: Annotated[str, "Version"]
     title: Annotated[str, "Title"]
     description: Annotated[str, "Description; may be empty"]
-    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status of the execution"]
+    status: Annotated[ExecutionStatus, "Status of the execution"]
     held_by: Annotated[str | None, "Person who has claimed it; null if unclaimed"]
     mine: Annotated[bool, "Whether you have claimed it"]
-    priority: Annotated[Literal["low", "normal", "high"], "Priority from the caller"]
+    priority: Annotated[Priority, "Priority from the caller"]
     caller: Annotated[str, "Caller, unverified"]
     created_at: Annotated[str, "RFC 3339 in UTC"]
     due_at: Annotated[str, "Deadline, RFC 3339 in UTC"]
@@ -276,7 +279,7 @@ class TaskDocument(DryRun):
 
 class LoginObject(TypedDict):
     origin: Annotated[str, "The only origin it is sent to"]
-    kind: Annotated[Literal["api_key", "oauth2", "custom"], "Kind"]
+    kind: Annotated[CredentialKind, "Kind"]
     header: Annotated[str, "Header field that carries it"]
     expires_at: Annotated[str | None, "RFC 3339 in UTC; null if unknown"]
     renewable: Annotated[bool, "Whether it is renewed automatically"]
@@ -293,7 +296,7 @@ class AuthLoginDocument(LoginObject):
 class AuthLoginPlanDocument(TypedDict):
     schema: Annotated[Literal["skillwire/auth-login-plan/1"], "Plan of a login, with --dry-run"]
     origin: Annotated[str, "The only origin the credential would be sent to"]
-    kind: Annotated[Literal["api_key", "oauth2", "custom"], "Kind"]
+    kind: Annotated[CredentialKind, "Kind"]
     header: Annotated[str | None, "Header field of an API key; null for other kinds"]
     hosts: Annotated[list[str], "Authorization servers that the origin names"]
     scopes: Annotated[list[str], "Scopes to request"]
@@ -318,8 +321,8 @@ class AuthLogoutDocument(DryRun):
 class TokenObject(TypedDict):
     id: Annotated[str | None, "ID for list, revoke and rotate; null with --dry-run before it is created"]
     name: Annotated[str, "Name of its user"]
-    kind: Annotated[Literal["api_key", "signing_key"], "Kind"]
-    state: Annotated[Literal["good", "ended", "revoked"], "State"]
+    kind: Annotated[TokenKind, "Kind"]
+    state: Annotated[TokenState, "State"]
     skills: Annotated[list[str], "Accessible skills; * for every skill"]
     scopes: Annotated[list[str], "Additional scopes"]
     created_at: Annotated[str, "RFC 3339 in UTC"]
@@ -366,7 +369,7 @@ class IssuedCertificate(CertificateNames):
     serial: Annotated[str, "Serial number in hexadecimal"]
     authority: Annotated[str | None, "Name of a SkillCenter CA; null for an agent or a skill"]
     issuer: Annotated[str | None, "Serial number of the issuing SkillCenter CA; null if the root issued it"]
-    state: Annotated[Literal["good", "ended", "revoked"], "State"]
+    state: Annotated[TokenState, "State"]
     issued_at: Annotated[str, "RFC 3339 in UTC"]
     expires_at: Annotated[str, "RFC 3339 in UTC"]
     revoked_at: Annotated[str | None, "RFC 3339 in UTC; null unless it or its issuer was revoked"]
@@ -382,7 +385,7 @@ class AgentCertificate(CertificateNames):
     serial: Annotated[str, "Serial number in hexadecimal"]
     by: Annotated[Literal["ourselves", "authority"], "Signer"]
     expires_at: Annotated[str, "RFC 3339 in UTC"]
-    state: Annotated[Literal["good", "ended", "revoked"], "State, as known on this machine"]
+    state: Annotated[TokenState, "State, as known on this machine"]
     good: Annotated[bool, "Whether it is neither expired nor revoked"]
 
 

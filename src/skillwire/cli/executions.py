@@ -95,7 +95,7 @@ def execution_object(execution: RemoteExecution) -> ExecutionObject:
         "execution_id": execution.execution_id,
         "skill_id": execution.skill_id,
         "reference": execution.reference,
-        "status": execution.status.value,
+        "status": execution.status,
         "cancelled": execution.is_cancelled,
         "output": base64.b64encode(output).decode() if isinstance(output, bytes) else output,
         "encoding": "base64" if isinstance(output, bytes) else "json",

@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
 from skillwire.errors import (
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.calls import FileCalls
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.ref import SkillRef
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.protocols.skill_sharing.messages import Method, SkillDescriptor
     from skillwire.resolver.context import ResolveContext
 
 
@@ -103,14 +103,11 @@ class CallArguments(TypedDict, total=False):
     on_change: OnChange
 
 
-HttpMethod = Literal["GET", "POST", "PUT", "DELETE"]
-
-
 class PreparedCall(NamedTuple):
     """A checked call that is not sent: its request, with ``...`` for a credential, and its inputs with defaults."""
 
     skill_id: str
-    method: HttpMethod
+    method: Method
     url: str
     headers: Mapping[str, str]
     body: bytes | None
@@ -192,7 +189,7 @@ class Calls:
         secret = self._line.credential(plan.record.url, plan.record.header).keys()
         headers = {name: "..." if name in secret else value for name, value in request.headers.items()}
         record, method = plan.record, plan.descriptor.endpoint.method
-        return PreparedCall(record.skill_id, method.value, request.url, headers, request.body, plan.inputs)
+        return PreparedCall(record.skill_id, method, request.url, headers, request.body, plan.inputs)
 
     def call(
         self,

@@ -25,7 +25,7 @@ from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus
 from skillwire.model.ref import BLOB_PREFIX, SkillRef
 from skillwire.model.remote_execution import RemoteBlob, RemoteExecution, RemoteFailure
-from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+from skillwire.protocols.skill_sharing.messages import Method, ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunError
 from skillwire.resolver.calls import UNSEEN
@@ -84,7 +84,7 @@ class EndpointCalls:
             headers["Authorization"] = "..."
         params = _params(plan, made)
         body = encode_request("execute_skill", params, 1)
-        return PreparedCall(plan.skill.name, "POST", plan.endpoint, headers, body, params.args)
+        return PreparedCall(plan.skill.name, Method.POST, plan.endpoint, headers, body, params.args)
 
     def call(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
         """Call a skill; return its run as an ended execution."""

@@ -353,6 +353,9 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
     )
 
 
+ComparisonState = Literal["current", "changed", "unverifiable", "gone", "unreachable", "young"]
+
+
 class UpdateComparison(NamedTuple):
     """An installed skill, compared with the current one of its origin.
 
@@ -363,7 +366,7 @@ class UpdateComparison(NamedTuple):
     """
 
     locked: LockedSkill
-    state: Literal["current", "changed", "unverifiable", "gone", "unreachable", "young"]
+    state: ComparisonState
     latest: SkillRef | None = None
     error: SkillwireError | None = None
     others: tuple[SkillRef, ...] = ()

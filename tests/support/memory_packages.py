@@ -195,7 +195,7 @@ class MemoryPackages:
         package = self._packages.get(name) or Package(name, version.published, skill.access)
         self._check(change, name.namespace)
         if package.state.status in CLOSED or package.renamed_to:
-            return StoredVersion("closed")
+            return StoredVersion("closed", package)
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
             is_same = same.skill.artifact.digest == skill.artifact.digest

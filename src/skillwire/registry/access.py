@@ -99,12 +99,28 @@ def check_quarantine(*statuses: Status, is_operator: bool) -> None:
 def lacks_role(account: str, role: Role, namespace: str) -> TrustError:
     """Return the refusal of an account without ``role``."""
     message = f"{account} needs the role {role} in {namespace}"
-    return TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": namespace})
+    fix = f"Ask an owner to run: skillwire registry member add {namespace} {account} {role.value}"
+    return TrustError("PERMISSION_DENIED", message, fix=fix, details={"role": role.value, "namespace": namespace})
 
 
 def no_package(name: PackageName) -> NotFoundError:
     """Return the refusal for a package that is not there."""
     return NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
+
+
+def closed(package: Package) -> ConflictError:
+    """Return the refusal of a new version of a package that takes none, with its reason."""
+    name, (status, reason, _) = package.name, package.state
+    if package.renamed_to:
+        why, fix = f"was renamed to {package.renamed_to}", f"Publish it as {package.renamed_to}."
+    elif status is Status.ARCHIVED:
+        why, fix = "is archived", f"Make it active again: skillwire registry status {name} active"
+    elif status is Status.DELETED:
+        why, fix = "was deleted", "Publish under another name: that of a deleted package is never given again."
+    else:
+        why, fix = "is in quarantine", "Ask an operator of the registry, who can make it active again."
+    shown = f": {reason}" if reason and not package.renamed_to else ""
+    return ConflictError("PACKAGE_CLOSED", f"{name} {why}, and takes no new versions{shown}", fix=fix)
 
 
 def no_version(package: PackageName, version: str) -> NotFoundError:

@@ -162,7 +162,8 @@ class Accounts:
         check_account(actor.account)
         await self._require_no_operator()
         if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
-            raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
+            fix = "Copy the setup code from the log of the server: each start without an operator prints it."
+            raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start", fix=fix)
         known, self._code = self._code, ""  # before the first await, so that it can be used only once
         try:
             return await self.make_first_operator(actor)

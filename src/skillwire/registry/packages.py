@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError, first_of
 from skillwire.model.access import EVERY_SKILL, Access, Principal
 from skillwire.model.package import (
     CLOSED,
@@ -36,7 +36,7 @@ from skillwire.model.package import (
     with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
-from skillwire.registry.access import check_quarantine, check_use, lacks_role, may_know, no_package, no_version
+from skillwire.registry.access import check_quarantine, check_use, closed, lacks_role, may_know, no_package, no_version
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Registry:
         if await self._is_reserved(actor, name) or not await self.store.add_namespace(
             namespace, actor.account, change, most=most
         ):
-            raise ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once")
+            raise await self._name_refusal(actor, name)
         return namespace
 
     async def prove_namespace(self, actor: Actor, name: str, proof: Proof) -> Namespace:
@@ -129,9 +129,15 @@ class Registry:
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
         change, most = self._change(actor, Role.OWNER, "namespace.rename", old, to=new), _most_names(actor)
         if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change, most=most):
-            raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
+            raise await self._name_refusal(actor, new)
         self.changed()
         return await self.namespace(new)
+
+    async def _name_refusal(self, actor: Actor, name: str) -> ConflictError:
+        """Return the refusal of a name of a namespace."""
+        own = "You have it already; choose a name that was never used."
+        fix = own if name in await self.store.roles(actor.account) else None
+        return ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once", fix=fix)
 
     async def _is_reserved(self, actor: Actor, name: str) -> bool:
         """Whether a namespace is reserved for the server, or for another account of that name."""
@@ -215,6 +221,8 @@ class Registry:
             one = await self.store.version(one.package, one.version) or one
         elif how == "quarantined":
             raise _quarantined(one, reason)
+        elif how == "closed" and package:
+            raise closed(package)
         else:
             raise _unpublishable(one, how, reason)
         return PublishedVersion(one, how, package or one.follow(None), number)
@@ -225,7 +233,7 @@ class Registry:
         if package is None:
             return PublishedVersion(one, "checked", one.follow(None))
         if package.state.status in CLOSED or package.renamed_to:
-            raise _unpublishable(one, "closed")
+            raise closed(package)
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise _unpublishable(one, "conflict")
@@ -315,7 +323,7 @@ class Registry:
         await self.require(actor, Role.MAINTAINER, to.namespace, scope=ADMIN)
         target = await self.store.package(to)
         if target is None or target.state.status is Status.DELETED:
-            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to}: publish it first")
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to} to redirect to", fix=_TO)
         if to == package.name:
             fix = "Publish the package under its new name, and name that."
             raise UsageError("REFERENCE", f"{to} is the name that the package has already", fix=fix)
@@ -500,7 +508,7 @@ class Registry:
         if not actor.allows(scope, namespace):
             if not actor.reaches(namespace):
                 own = actor.namespaces()
-                message = f"the token is limited to other namespaces than {namespace}: {', '.join(own[:_NAMED])}"
+                message = f"the token does not reach {namespace}; it is limited to {first_of(own, _NAMED)}"
                 fix = f"Name a namespace of the token, when publishing with --namespace {own[0]}, or use another token."
                 raise TrustError("PERMISSION_DENIED", message, fix=fix, details={"namespace": namespace})
             message = f"the token does not allow {scope} in {namespace}: this needs the scope {scope}"
@@ -559,6 +567,7 @@ def _most_names(actor: Actor) -> int | None:
     return None if actor.is_operator else int(limits.REGISTRY_NAMES)
 
 
+_TO: Final = "Publish the skill under its new name first; the old package redirects to it then."
 _RAISE: Final = "Raise the version: a published one never changes."
 #: Why a version cannot be published: a code, a message, a fix.
 _UNPUBLISHABLE: Final = {
@@ -573,13 +582,10 @@ _UNPUBLISHABLE: Final = {
         f"is refused: the lists of files of its package would exceed {limits.REGISTRY_PACKAGE_BYTES:,} bytes",
         "Publish it under another name.",
     ),
-    "closed": ("PACKAGE_CLOSED", "is refused: its package takes no new versions", None),
 }
 
 
-def _unpublishable(
-    one: PackageVersion, why: Literal["conflict", "precedence", "full", "closed"], other: str = ""
-) -> ConflictError:
+def _unpublishable(one: PackageVersion, why: str, other: str = "") -> ConflictError:
     code, message, fix = _UNPUBLISHABLE[why]
     return ConflictError(code, f"{one.package} {one.version} {message} {other}".rstrip(), fix=fix)
 

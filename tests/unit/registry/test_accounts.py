@@ -220,6 +220,9 @@ async def test_the_first_operator_takes_no_account_of_another_person(registry):
     await registry.accounts.make_account(ANN, "admin", "", "")
     code = await registry.accounts.prepare_first_operator()
     actor = Actor("admin", address="192.0.2.7", request_id="r-9")
+    with pytest.raises(TrustError) as wrong:
+        await registry.accounts.claim_first_operator("wrong", actor)
+    assert "Copy the setup code" in str(wrong.value.fix)
     with pytest.raises(ConflictError):
         await registry.accounts.claim_first_operator(code, actor)
     issued = await registry.accounts.claim_first_operator(code, actor._replace(account="root"))

@@ -45,11 +45,23 @@ async def test_a_token_for_other_namespaces_is_refused_with_its_limit():
     registry = Registry(MemoryPackages(), lambda: 1.0)
     actor = Actor("ann", frozenset({PUBLISH, "namespace:ann"}))
     await registry.create_namespace(Actor("ann", frozenset({ADMIN})), "bob")
-    with pytest.raises(TrustError, match="limited to other namespaces than bob: ann") as refused:
+    with pytest.raises(TrustError, match="does not reach bob; it is limited to ann") as refused:
         await registry.require(actor, Role.PUBLISHER, "bob", scope=PUBLISH)
     assert "--namespace ann" in str(refused.value.fix), "the fix does not widen the token"
     with pytest.raises(TrustError, match="needs the scope admin"):
         await registry.require(actor._replace(scopes=frozenset({PUBLISH})), Role.PUBLISHER, "bob", scope=ADMIN)
+
+
+async def test_a_name_that_is_taken_by_oneself_belongs_to_no_other_account():
+    registry, ann = Registry(MemoryPackages(), lambda: 1.0), Actor("ann", frozenset({ADMIN}))
+    for name in ("team", "tools"):
+        await registry.create_namespace(ann, name)
+    await registry.create_namespace(Actor("bob", frozenset({ADMIN})), "bob")
+    for taken in ("team", "tools", "bob"):
+        for refused in (registry.rename_namespace(ann, "team", taken), registry.create_namespace(ann, taken)):
+            with pytest.raises(ConflictError, match=f"the namespace {taken} is taken") as caught:
+                await refused
+            assert ("You have it already" in str(caught.value.fix)) == (taken != "bob")
 
 
 async def test_a_state_an_access_and_a_reader_that_are_there_already_are_not_recorded_again():

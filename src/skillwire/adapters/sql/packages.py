@@ -263,7 +263,7 @@ class SqlPackages(Store):
         check_change(change, name.namespace, Standing(*found[:4]))
         package = None if row[0] is None else read_package(row)
         if package and (package.state.status in CLOSED or package.renamed_to):
-            return StoredVersion("closed")
+            return StoredVersion("closed", package)
         if stored not in {None, version.version}:
             return StoredVersion("precedence", reason=stored)
         if same is not None:

@@ -175,6 +175,7 @@ class TestNamespaces:
         assert len({uuid.UUID(one.request_id) for one in entries}) == 2, "each request has an ID of its own"
         refused = await site.call("PUT", path, {"role": "publisher"}, by="bob")
         assert "bob needs the role owner in acme" in refused.json()["error"]["message"]
+        assert "skillwire registry member add acme bob owner" in refused.json()["error"]["details"]["fix"]
         await site.call("PUT", path, {"role": "reader"}, by="ann")
         assert (await site.call("DELETE", path, by="bob")).status == 204, "a member may leave"
         assert (await site.call("DELETE", path, by="bob")).status == 403
@@ -656,6 +657,27 @@ class TestStates:
         assert (refused.status, code_of(refused)) == (400, "REFERENCE")
         assert (await site.call("GET", path)).json()["status"] == {"status": "active"}
 
+    @pytest.mark.parametrize(
+        ("change", "message", "fix"),
+        [
+            ({"status": "archived"}, "is archived,", "registry status ann/notes active"),
+            ({"status": "deleted"}, "was deleted,", "never given again"),
+            ({"status": "quarantined", "reason": "steals keys"}, "is in quarantine,", "Ask an operator"),
+            ({"renamed_to": "ann/memos"}, "was renamed to ann/memos,", "Publish it as ann/memos."),
+        ],
+    )
+    @pytest.mark.parametrize("query", ["", "dry_run=1"])
+    async def test_a_closed_package_tells_why_it_takes_no_versions(self, site, change, message, fix, query):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive("memos"))
+        by = "root" if "reason" in change else "ann"
+        assert (await site.call("PATCH", "/packages/ann/notes", change, by=by)).status == 200
+        error = (await site.publish("ann", skill_archive(version="2.0.0"), query=query)).json()["error"]
+        assert error["code"] == "PACKAGE_CLOSED"
+        assert message in error["message"]
+        assert ("steals keys" in error["message"]) == ("reason" in change)
+        assert fix in error["details"]["fix"]
+
     async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
         await site.publish("ann")
         await site.publish("ann", skill_archive("memos"))
@@ -663,6 +685,7 @@ class TestStates:
         for bad, status in (("ann/nothing", 404), ("x", 400), ("ann/notes", 400), ("bob/memos", 404)):
             refused = await site.call("PATCH", path, {"renamed_to": bad}, by="ann")
             assert refused.status == status
+            assert ("new name first" in refused.json()["error"]["details"]["fix"]) == (bad == "ann/nothing")
             assert ("already" in refused.json()["error"]["message"]) == (bad == "ann/notes")
         assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="bob")).status == 403
         assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="ann")).status == 200

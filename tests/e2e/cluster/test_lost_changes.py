@@ -51,7 +51,9 @@ class Restore:
 
     def run(self, program, *arguments):
         path = self.cluster.database.programs / program
-        subprocess.run([path, *arguments], env=os.environ, check=True, timeout=PATIENCE)
+        # Of two that wait for each other, a server that reads is refused, and the restore is not.
+        variables = {**os.environ, "PGOPTIONS": f"-c deadlock_timeout={PATIENCE:.0f}s"}
+        subprocess.run([path, *arguments], env=variables, check=True, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("way", [Promotion, Restore])

@@ -455,13 +455,11 @@ class McpInstallDocument(TypedDict):
 
 class LanTrustWords(TypedDict):
     agent_id: Annotated[str, "The agent"]
-    words: Annotated[str, "Six words for its key"]
-
-
-class LanTrustDocument(TypedDict):
-    schema: Annotated[Literal["skillwire/lan-trust/1"], "An agent's key, as lan trust shows it"]
-    agent_id: Annotated[str, "The agent"]
     words: Annotated[str, "Six words for its key, separated by spaces"]
+
+
+class LanTrustDocument(LanTrustWords):
+    schema: Annotated[Literal["skillwire/lan-trust/1"], "An agent's key, as lan trust shows it"]
     trusted: Annotated[bool, "Whether this machine trusts the key"]
     others: Annotated[list[LanTrustWords], "Without AGENT, further agents of this machine"]
 

@@ -83,15 +83,15 @@ def summary(findings: Sequence[Finding], checked: str) -> str:
     return f"checked {checked}: {', '.join(levels) or 'no findings'}"
 
 
-class CheckFinding(TypedDict):
+class CheckFinding(NamedTuple):
     """A finding with its cause."""
 
     code: Annotated[str, "Code; skillwire explain CODE explains it"]
     level: Annotated[Level, "Severity"]
     message: Annotated[str, "The problem"]
     cause: Annotated[str, "Why it matters"]
-    place: Annotated[SourceLocation, "Location"]
     fix: Annotated[str, "What to do"]
+    place: Annotated[SourceLocation, "Location"]
 
 
 class CheckReport(TypedDict):
@@ -107,20 +107,10 @@ class CheckReport(TypedDict):
 def json_document(findings: Sequence[Finding], checked: Sequence[str]) -> CheckReport:
     """Return the report for scripts."""
     levels = [finding.level for finding in findings]
-    rows: list[CheckFinding] = [
-        {
-            "code": finding.code,
-            "level": finding.level,
-            "message": neutralise(finding.message),
-            "cause": cause(finding.code),
-            "fix": neutralise(finding.fix),
-            "place": finding.place._replace(
-                source=neutralise(finding.place.source),
-                excerpt=finding.place.excerpt and neutralise(finding.place.excerpt),
-            ),
-        }
-        for finding in findings
-    ]
+    rows: list[CheckFinding] = []
+    for code, level, message, place, fix in findings:
+        shown = place._replace(source=neutralise(place.source), excerpt=place.excerpt and neutralise(place.excerpt))
+        rows.append(CheckFinding(code, level, neutralise(message), cause(code), neutralise(fix), shown))
     return {
         "checked": list(checked),
         "errors": levels.count("error"),

@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.codes import CODES
 from skillwire.errors import SourceLocation
-from skillwire.folder.report import by_place, cause, json_document, sarif_document, summary, text_lines
+from skillwire.folder.report import CheckFinding, by_place, cause, json_document, sarif_document, summary, text_lines
 from skillwire.folder.rules import RULES
 from skillwire.model.skill import Finding
 
@@ -103,14 +103,14 @@ def test_json():
         "warnings": 0,
         "notes": 0,
         "findings": [
-            {
-                "code": "NAME_FOLDER",
-                "level": "error",
-                "message": "the names differ",
-                "cause": RULES["NAME_FOLDER"].cause,
-                "fix": "Rename it.",
-                "place": SourceLocation("a/SKILL.md", 2, 1, 5, "name: x"),
-            }
+            CheckFinding(
+                code="NAME_FOLDER",
+                level="error",
+                message="the names differ",
+                cause=RULES["NAME_FOLDER"].cause,
+                fix="Rename it.",
+                place=SourceLocation("a/SKILL.md", 2, 1, 5, "name: x"),
+            )
         ],
     }
 

@@ -185,7 +185,7 @@ class PackageStore(Protocol):
     used is never free again. What may be changed by whom is decided before (:mod:`skillwire.registry`). The store
     decides what two callers at once could both get, and refuses a change whose :class:`~skillwire.model.package.Right`
     has ended (TrustError), whose namespace was renamed (ConflictError ``RENAMED``), or whose package was deleted
-    (NotFoundError).
+    (NotFoundError). A state, access or reader that is there already is not stored and recorded again.
     """
 
     async def add_account(self, account: Account, change: Change) -> bool:

@@ -597,6 +597,20 @@ class TestChangesThatWereAuthorizedBefore:
             CHANGES[name](store, change())
         assert (store.package(NOTES), store.audit(0, 99), store.readers(NOTES)) == before
 
+    def test_what_is_there_already_is_not_recorded_again(self, store):
+        def change_all(access, *, may_read):
+            both = {"access": access, "state": State(Status.ARCHIVED)}
+            store.change_package(NOTES, [change("access"), change("state")], **both)
+            store.set_version_state(NOTES, "1.0.0", State(Status.YANKED, "x"), change("version"))
+            store.set_reader(NOTES, "eve", may_read=may_read, change=change("reader"))
+            return [one.change.action for one in store.audit(0, 99)]
+
+        first = change_all(Access.PRIVATE, may_read=True)
+        revision = store.revision()
+        assert first[-4:] == ["access", "state", "version", "reader"]
+        assert (change_all(Access.PRIVATE, may_read=True), store.revision()) == (first, revision)
+        assert change_all(Access.RESTRICTED, may_read=False) == [*first, "access", "reader"]
+
     def test_a_version_that_is_not_there_changes_nothing(self, store):
         before = store.audit(0, 99)
         with pytest.raises(NotFoundError):

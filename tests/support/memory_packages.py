@@ -27,7 +27,15 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
-from skillwire.registry.access import Standing, check_change, check_names, check_package, check_version, renamed
+from skillwire.registry.access import (
+    Standing,
+    check_change,
+    check_names,
+    check_package,
+    check_version,
+    differing,
+    renamed,
+)
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -249,6 +257,9 @@ class MemoryPackages:
 
     async def change_package(self, name, changes, *, access=None, state=None):
         package = self._check_package(changes[0], name, state)
+        access, state, changes = differing(package, changes, access, state)
+        if not changes:
+            return
         self._record(*changes)
         self._put(package._replace(access=access or package.access, state=state or package.state))
         if access:
@@ -269,13 +280,16 @@ class MemoryPackages:
         self._check_package(change, name)
         versions = self._versions[name]
         check_version(change, name, version, versions[version].state.status if version in versions else None)
+        if versions[version].state == state:
+            return
         versions[version] = versions[version]._replace(state=state)
         await self._update(name, change)
 
     async def set_reader(self, name, account, *, may_read, change):
         self._check_package(change, name)
-        (self._readers.add if may_read else self._readers.discard)((name, account))
-        self._record(change)
+        if may_read is not ((name, account) in self._readers):
+            (self._readers.add if may_read else self._readers.discard)((name, account))
+            self._record(change)
 
     async def readers(self, name):
         return sorted(who for one, who in self._readers if one == name)

@@ -12,6 +12,8 @@ from skillwire.model.access import EVERY_SKILL, Access
 from skillwire.model.package import Role, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.model.access import Principal
     from skillwire.model.package import Change, Package, PackageName, State
 
@@ -80,6 +82,15 @@ def check_package(change: Change, name: PackageName, package: Package | None, st
     if state is not None and change.right is not None:
         check_quarantine(package.state.status, is_operator=change.right.is_operator)
     return package
+
+
+def differing(
+    package: Package, changes: Sequence[Change], access: Access | None, state: State | None
+) -> tuple[Access | None, State | None, list[Change]]:
+    """Return which of ``access`` and ``state`` a package does not have yet, and the changes to these."""
+    given = dict(zip([one for one in (access, state) if one is not None], changes, strict=True))
+    new = {value: change for value, change in given.items() if value not in {package.access, package.state}}
+    return access if access in new else None, state if state in new else None, list(new.values())
 
 
 def check_version(change: Change, package: PackageName, version: str, status: Status | None) -> None:

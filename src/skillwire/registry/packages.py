@@ -273,8 +273,7 @@ class Registry:
         _check_state(actor, found.state, state)
         target = f"{package.name}@{found.version}"
         change = self._change(actor, Role.PUBLISHER, f"version.{state.status}", target, reason=state.reason)
-        if state != found.state:
-            await self.store.set_version_state(package.name, found.version, state, change)
+        await self.store.set_version_state(package.name, found.version, state, change)
         await self._follow(withdraws=state.status in _WITHDRAWN)
         return found._replace(state=state)
 
@@ -287,16 +286,13 @@ class Registry:
         """
         await self._check_maintainer(actor, package)
         changes, name = [], str(package.name)
-        new_access, new_state = None if access == package.access else access, None if state == package.state else state
-        if new_access is not None:
-            changes.append(self._change(actor, Role.MAINTAINER, "package.access", name, access=new_access))
+        if access is not None:
+            changes.append(self._change(actor, Role.MAINTAINER, "package.access", name, access=access))
         if state is not None:
             _check_state(actor, package.state, state)
-        if new_state is not None:
-            details = {"reason": new_state.reason, "successor": new_state.successor}
-            changes.append(self._change(actor, Role.MAINTAINER, f"package.{new_state.status}", name, **details))
-        if changes:
-            await self.store.change_package(package.name, changes, access=new_access, state=new_state)
+            details = {"reason": state.reason, "successor": state.successor}
+            changes.append(self._change(actor, Role.MAINTAINER, f"package.{state.status}", name, **details))
+        await self.store.change_package(package.name, changes, access=access, state=state)
         is_closed = state is not None and state.status in _WITHDRAWN
         await self._follow(withdraws=is_closed or access not in {None, Access.PUBLIC})
         return package._replace(access=access or package.access, state=state or package.state)
@@ -339,10 +335,9 @@ class Registry:
         await self._check_maintainer(actor, package)
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
-        if may_read is not (account in await self.store.readers(package.name)):
-            details = {"account": account, "may_read": may_read}
-            change = self._change(actor, Role.MAINTAINER, "package.share", str(package.name), **details)
-            await self.store.set_reader(package.name, account, may_read=may_read, change=change)
+        details = {"account": account, "may_read": may_read}
+        change = self._change(actor, Role.MAINTAINER, "package.share", str(package.name), **details)
+        await self.store.set_reader(package.name, account, may_read=may_read, change=change)
 
     # --- reading -----------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from skillwire.model.package import (
     Status,
     read_package_name,
 )
-from skillwire.registry.access import Standing, check_change, check_package
+from skillwire.registry.access import Standing, check_change, check_names, check_package
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -150,6 +150,16 @@ async def find_changeable(
     await check_standing(connection, change, name.namespace)
     number, package = await find_package(connection, name) or (0, None)
     return number, check_package(change, name, package, state)
+
+
+async def insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
+    """Insert a namespace; return whether its name is new. Raises as :func:`check_names`, unless ``most`` is None."""
+    if most is not None:
+        query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
+        check_names(account, await connection.value(query, (account,)), most)
+    row = (namespace.name, namespace.created, *namespace.proof)
+    statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
+    return await connection.run(statement, row) == 1
 
 
 async def record_change(connection: Connection, change: Change) -> None:

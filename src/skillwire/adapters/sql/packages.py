@@ -27,6 +27,7 @@ from skillwire.adapters.sql.package_rows import (
     check_standing,
     find_changeable,
     find_package,
+    insert_namespace,
     raw_digest,
     read_account,
     read_entry,
@@ -64,7 +65,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
-from skillwire.registry.access import Standing, check_change, check_names, check_version, renamed
+from skillwire.registry.access import Standing, check_change, check_version, differing, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -161,7 +162,7 @@ class SqlPackages(Store):
         self, connection: Connection, namespace: Namespace, owner: str, change: Change, *, most: int | None = None
     ) -> bool:
         await check_standing(connection, change, "")  # a new one
-        if not await _insert_namespace(connection, namespace, change.account, most):
+        if not await insert_namespace(connection, namespace, change.account, most):
             return False
         await connection.run("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
         await record_change(connection, change)
@@ -191,7 +192,7 @@ class SqlPackages(Store):
     ) -> bool:
         await check_standing(connection, change, old)
         row = await connection.row(f"SELECT {NAMESPACE} FROM namespaces WHERE name = ?", (old,))
-        if row is None or not await _insert_namespace(connection, Namespace(new, row[1]), change.account, most):
+        if row is None or not await insert_namespace(connection, Namespace(new, row[1]), change.account, most):
             return False
         await connection.run("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
@@ -256,9 +257,8 @@ class SqlPackages(Store):
             "LEFT JOIN versions ON package = number AND version >= ?6 AND version < ?6 || ',' "  # follows + in order
             f"LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE ORDER BY versions.version = ?8 DESC LIMIT 1"
         )
-        standing = standing_values(change, name.namespace)
-        precedence = version.version.partition("+")[0]
-        found = await connection.row(query, (*standing, name.name, precedence, digest, version.version))
+        sought = (name.name, version.version.partition("+")[0], digest, version.version)
+        found = await connection.row(query, (*standing_values(change, name.namespace), *sought))
         stored, same, held, reason, last, previous, *row = found[4:]
         check_change(change, name.namespace, Standing(*found[:4]))
         package = None if row[0] is None else read_package(row)
@@ -303,8 +303,7 @@ class SqlPackages(Store):
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
         await append_entry(connection, change, last, previous)
-        narrows = package is not None and after.access is not package.access
-        return StoredVersion("created", after, changed, narrows=narrows)
+        return StoredVersion("created", after, changed, narrows=bool(package and after.access is not package.access))
 
     @reads
     async def fits(self, connection: Connection, version: PackageVersion) -> bool:
@@ -355,7 +354,10 @@ class SqlPackages(Store):
         access: Access | None = None,
         state: State | None = None,
     ) -> None:
-        await find_changeable(connection, name, changes[0], state)
+        _, package = await find_changeable(connection, name, changes[0], state)
+        access, state, changes = differing(package, changes, access, state)
+        if not changes:
+            return
         values = {} if access is None else {"access": access.value}
         if state is not None:
             values |= zip(("status", "reason", "successor"), state_row(state), strict=True)
@@ -392,12 +394,19 @@ class SqlPackages(Store):
         self, connection: Connection, name: PackageName, version: str, state: State, change: Change
     ) -> None:
         number, _ = await find_changeable(connection, name, change)
-        rows = await connection.rows("SELECT version, status FROM versions WHERE package = ?", (number,))
-        versions = {one: Status(status) for one, status in rows}
-        check_version(change, name, version, versions.get(version))
+        query = "SELECT version, status, reason, successor FROM versions WHERE package = ?"
+        states = {one: State(Status(status), *rest) for one, status, *rest in await connection.rows(query, (number,))}
+        before = states.get(version)
+        check_version(change, name, version, before and before.status)
+        if state == before:
+            return
         statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
         await connection.run(statement, (*state_row(state), number, version))
-        await _set(connection, name, latest=latest_version({**versions, version: state.status}.items()))
+        await _set(
+            connection,
+            name,
+            latest=latest_version((one, was.status) for one, was in {**states, version: state}.items()),
+        )
         await record_change(connection, change)
 
     @writes
@@ -407,8 +416,8 @@ class SqlPackages(Store):
         number, _ = await find_changeable(connection, name, change)
         add = "INSERT INTO readers VALUES (?, ?) ON CONFLICT DO NOTHING"
         remove = "DELETE FROM readers WHERE package = ? AND account = ?"
-        await connection.run(add if may_read else remove, (number, account))
-        await record_change(connection, change)
+        if await connection.run(add if may_read else remove, (number, account)):
+            await record_change(connection, change)
 
     @reads
     async def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
@@ -589,12 +598,3 @@ async def _set(connection: Connection, name: PackageName, **values: str | int) -
     columns = ", ".join(f"{column} = ?" for column in values)
     statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
     await connection.run(statement, (*values.values(), *name))
-
-
-async def _insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
-    if most is not None:
-        query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
-        check_names(account, await connection.value(query, (account,)), most)
-    row = (namespace.name, namespace.created, *namespace.proof)
-    statement = "INSERT INTO namespaces VALUES (?, ?, ?, ?, ?, '') ON CONFLICT DO NOTHING"
-    return await connection.run(statement, row) == 1

@@ -210,6 +210,8 @@ def _detail(row: UpdateComparison) -> str:
         return f"{row.locked.origin} no longer lists it"
     if row.state == "unverifiable":
         return f"{row.locked.origin} publishes no digests; update downloads the skill to compare"
+    if row.latest.digest == row.locked.digest and row.latest.origin != row.locked.origin:
+        return f"its origin is {row.latest.origin} now"
     versions = (row.locked.version, row.latest.version)
     change = (
         f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with other bytes"

@@ -47,6 +47,7 @@ from skillwire.resolver.plan import (
     plan_locked,
     ref_of_locked,
     release_warning,
+    renamed,
     too_young,
     with_releases,
     without_young,
@@ -251,6 +252,7 @@ class InstallFlows:
                 known = skills.get(skill.name, skill)
                 if any(getattr(known, fact) != getattr(skill, fact) for fact in ("origin", "url", "digest", "git")):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
+                skill = yield from self._with_former_origin(skill, lock.skills.get(skill.name))
                 if skill.has_no_artifact:
                     raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
                 check_release(skill, lock.skills.get(skill.name), version)
@@ -288,6 +290,20 @@ class InstallFlows:
                 self.context.report(as_finding(too_young(listed)))
                 return other
         raise too_young(listed)
+
+    def _with_former_origin(self, skill: SkillRef, locked: LockedSkill | None) -> Flow[SkillRef]:
+        """Return ``skill`` with the origin in the lock as its former one, where its own registry redirects that."""
+        is_other = locked is not None and locked.origin != skill.origin and locked.git is None
+        site = skill.origin.rpartition("/@")[0]
+        if not (is_other and locked and site and locked.origin.rpartition("/@")[0] == site):
+            return skill
+        context = self.context._replace(refresh=True, report=lambda _: None, trace=lambda _: None)
+        try:
+            versions = yield from AgentSkills(context).versions(Lookup(locked.index, locked.name))
+        except SkillwireError:  # then it was installed from another origin
+            return skill
+        is_moved = any((one.origin, one.name) == (skill.origin, skill.name) for one in versions)
+        return skill._replace(former_origin=locked.origin) if is_moved else skill
 
     def _plan_install(
         self, named: Sequence[tuple[PlannedSkill, Sequence[SkillRef]]], lock: Lock, *, copy: bool | None = None
@@ -356,6 +372,8 @@ class InstallFlows:
                 url = locked.index or str(self.root / locked.url)
                 reference = Reference(locked.name, (Lookup(url, name or None, source=source, version=to),), version=to)
                 (latest,) = yield from resolve_reference(reference, context)
+                if locked.index and not locked.git and latest.name != locked.name:
+                    raise renamed(locked, latest)
                 latest = yield from self._with_min_age(latest, locked, to)
                 is_exact = is_shown and is_version(to)
                 check_release(latest, locked, str(latest.digest) if is_exact else to)

@@ -109,6 +109,7 @@ class SkillRef(NamedTuple):
         freshness: ``live``, or ``cached`` since :attr:`fetched_at`; ``stale`` when the cache is older than the source
             allows, which is used offline only.
         lan: of a local network: its announcement, with health and trust.
+        former_origin: of its namespace before its registry renamed that, and redirected it to :attr:`origin`.
     """
 
     name: str
@@ -135,6 +136,7 @@ class SkillRef(NamedTuple):
     freshness: Freshness = "live"
     lan: LanSkill | None = None
     tags: tuple[str, ...] = ()
+    former_origin: str = ""
 
     @property
     def is_local(self) -> bool:

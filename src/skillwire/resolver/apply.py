@@ -240,7 +240,8 @@ def apply_install(
     yield from work(change.close)
 
     def accept() -> None:
-        for base in plan.unknown_origins:
+        moved = {row.skill.origin for row in plan.skills if row.skill.former_origin}
+        for base in moved.union(plan.unknown_origins):
             record = context.origins.look_up(base) or OriginRecord(first_seen=timestamp(context.clock()))
             context.origins.record(base, record._replace(accepted=True))
 
@@ -327,7 +328,7 @@ def _with_digest(planned: PlannedSkill, content: Fetched) -> PlannedSkill:
 def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, context: ResolveContext) -> LockedSkill:
     skill, files = planned.skill, hash_files(content)
     known = planned.locked or before
-    same = known is not None and known.files == files and known.origin == skill.origin
+    same = known is not None and known.files == files and known.origin in {skill.origin, skill.former_origin}
     return LockedSkill(
         name=skill.name,
         origin=skill.origin,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from skillwire.codes import CODES
-from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
+from skillwire.errors import ConflictError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.package import parse_requirement, version_order
 from skillwire.model.ref import LOCAL, IndexedFile, InstallLocation, LockedSkill, Release, SkillRef
@@ -99,7 +99,14 @@ def plan_install(
 ) -> Flow[InstallPlan]:
     """Return what installing ``skills`` would do, each with its state; raise ``ORIGIN_REFUSED``."""
     bases = {planned.skill.origin for planned in skills if not planned.skill.is_local}
-    unknown = yield from work(partial(unknown_origins, bases, policy, origins))
+    former = {planned.skill.origin: planned.skill.former_origin for planned in skills if planned.skill.former_origin}
+
+    def find_unknown() -> tuple[str, ...]:
+        """Consent to a namespace is also for its present name."""
+        asked = unknown_origins(bases, policy, origins)
+        return tuple(one for one in asked if one not in former or unknown_origins([former[one]], policy, origins))
+
+    unknown = yield from work(find_unknown)
 
     def compare() -> tuple[PlannedSkill, ...]:
         lock = folder.read_lock()
@@ -134,11 +141,11 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
         return planned._replace(state="new")
     if installed != locked.files:
         return planned._replace(state="conflict", reason="its files were changed since they were installed")
-    if locked.origin != skill.origin:
+    if locked.origin not in {skill.origin, skill.former_origin}:
         return planned._replace(state="conflict", reason=f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
-    is_current = is_installed(skill, locked) and planned.wanted in {"", locked.wanted}
+    is_current = is_installed(skill, locked) and planned.wanted in {"", locked.wanted} and locked.origin == skill.origin
     return planned._replace(state="unchanged" if whole and is_current else "update")
 
 
@@ -359,10 +366,10 @@ ComparisonState = Literal["current", "changed", "unverifiable", "gone", "unreach
 class UpdateComparison(NamedTuple):
     """An installed skill, compared with the current one of its origin.
 
-    ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill,
-    ``young`` if no other version is as old as the setting ``min_age`` demands.
-    ``others`` are lower versions that fit, highest first. ``required_by`` names installed skills that require another
-    version than ``latest``. ``wanted`` is the version or range of future updates.
+    ``state``: ``changed`` also if only the name of its namespace did, ``unverifiable`` if the origin gives no digests,
+    ``gone`` if its index no longer lists the skill or its package was renamed, ``young`` if no other version is as old
+    as the setting ``min_age`` demands. ``others`` are lower versions that fit, highest first. ``required_by`` names
+    installed skills that require another version than ``latest``. ``wanted`` is the version or range of future updates.
     """
 
     locked: LockedSkill
@@ -413,6 +420,14 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     return [_with_release(row, releases.get(row.locked.name, row.latest), context) for row in comparisons]
 
 
+def renamed(locked: LockedSkill, skill: SkillRef) -> ConflictError:
+    """Return the error of an installed skill whose package is called ``skill`` now."""
+    fix = f"Run skillwire add {skill.origin}/{skill.name}, then skillwire remove {locked.name}."
+    python = f"client.add('{skill.origin}/{skill.name}'); client.remove('{locked.name}')"
+    message = f"{locked.name} is called {skill.name} now"
+    return ConflictError("RENAMED", message, place=SourceLocation(locked.origin), fix=fix, in_python=python)
+
+
 def _compare_git(locked: LockedSkill, context: ResolveContext) -> Flow[UpdateComparison]:
     """Compare with the current commit of the branch, or of the best tag in the range."""
     assert locked.git is not None  # noqa: S101  # the caller has checked it
@@ -453,6 +468,8 @@ def _read_index(source: AgentSkills, url: str) -> Flow[dict[str, SkillRef]]:
 
 def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context: ResolveContext) -> UpdateComparison:
     """Compare with the versions in the requested range; only a withdrawn version is updated to a lower one."""
+    if versions[0].name != locked.name:
+        return UpdateComparison(locked, "gone", error=renamed(locked, versions[0]))
     usable = usable_versions(versions, locked.wanted)
     present = next((one for one in versions if one.digest == locked.digest), None)
     if present is None:  # it was removed, or its version has other bytes now
@@ -467,7 +484,7 @@ def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context
     newer = [one for one in usable if version_order(str(one.version)) > version_order(before)]
     newer = [one for one in newer if "-" not in str(one.version) or "-" in before]
     if not newer:
-        return UpdateComparison(locked, "current", present)
+        return UpdateComparison(locked, "changed" if present.former_origin else "current", present)
     if finding := release_warning(present):
         context.report(finding)
     return UpdateComparison(locked, "changed", newer[0], others=tuple(newer[1:]))

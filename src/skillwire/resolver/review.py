@@ -58,7 +58,7 @@ def compare_versions(
     published = old.files if isinstance(old, LockedSkill) else old_hashes  # those on disk may have been edited since
     wanted = old.wanted if isinstance(old, LockedSkill) else old.git.ref if old.git else ""
     is_fixed = means_version(ref.git.ref) and means_version(wanted) if ref.git else not ref.is_local
-    is_same = ref.version == old.version is not None and ref.origin == old.origin
+    is_same = ref.version == old.version is not None and old.origin in {ref.origin, ref.former_origin}
     return review._replace(
         old_version=old.version,
         old_digest=old.digest or tree_digest(old_hashes),

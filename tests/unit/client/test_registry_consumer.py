@@ -26,7 +26,7 @@ class Consumer:
         self.client = self.open()
 
     def open(self, **settings):
-        made = Settings(trusted_origins=("registry.example",), **settings)
+        made = Settings(**{"trusted_origins": ("registry.example",), **settings})
         client = AsyncClient(self.project, settings=made, report=self.findings.append)
         client.driver = self.driver = AsgiDriver(self.site, ORIGIN)
         return client
@@ -281,6 +281,86 @@ async def test_a_renamed_one_is_named(consumer, what):
         await flow
         [finding] = [one for one in consumer.findings if one.code == "RENAMED"]
         assert finding.message == f"acme/notes is called {new} now"
+
+
+class TestRenames:
+    """The redirect of a registry is followed to the new name, and the lock has that."""
+
+    NEW = "https://registry.example/@apex"
+
+    async def rename(self, consumer, path, **fields):
+        method = "PATCH" if "renamed_to" in fields else "POST"
+        answer = await consumer.site.call(method, path, fields, by="acme")
+        assert answer.status == 200, answer.body
+        consumer.site.look()
+
+    async def rename_package(self, consumer):
+        await consumer.publish("diary", "2.0.0")
+        await self.rename(consumer, "/packages/acme/notes", renamed_to="acme/diary")
+
+    async def test_the_old_name_of_a_package_installs_the_new_one(self, consumer):
+        await self.rename_package(consumer)
+        await consumer.client.add(f"{PLACE}/notes")
+        assert await consumer.versions() == {"diary": "2.0.0"}
+        assert consumer.codes() == ["RENAMED"]
+        assert not await consumer.client.outdated()
+
+    async def test_a_package_that_was_renamed_since_is_not_updated_to_another_name(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes")
+        await self.rename_package(consumer)
+        (row,) = await consumer.client.outdated()
+        assert (row.state, row.error.code) == ("gone", "RENAMED")
+        assert f"skillwire add {ORIGIN}/@acme/diary, then skillwire remove notes" in row.error.fix
+        await consumer.client.update()
+        assert await consumer.versions() == {"notes": "1.3.0"}
+        with pytest.raises(ConflictError, match="notes is called diary now"):
+            await consumer.client.compare("notes", to="2.0.0")
+
+    @pytest.mark.parametrize("how", ["update", "add the old name", "add the new name"])
+    async def test_the_lock_moves_to_the_new_name_of_a_namespace(self, consumer, how):
+        await consumer.client.add(f"{PLACE}/notes@^1.2")
+        (before,) = await consumer.client.installed()
+        await self.rename(consumer, "/namespaces/acme/rename", to="apex")
+        (row,) = await consumer.client.outdated()
+        assert (row.state, row.latest.origin, row.latest.digest) == ("changed", self.NEW, before.digest)
+        if how == "update":
+            await consumer.client.update()
+        else:
+            place = PLACE if how == "add the old name" else self.NEW
+            await consumer.client.add(f"{place}/notes@^1.2")
+        (after,) = await consumer.client.installed()
+        index = f"{self.NEW}/.well-known/agent-skills/index.json"
+        assert after == before._replace(origin=self.NEW, index=index)
+        consumer.findings.clear()
+        assert not await consumer.client.outdated()
+        assert consumer.codes() == []
+
+    async def test_consent_to_a_namespace_is_kept_under_its_new_name(self, consumer):
+        consumer.client = consumer.open(trusted_origins=())
+        await consumer.client.add(f"{PLACE}/notes", consent=True)
+        await self.rename(consumer, "/namespaces/acme/rename", to="apex")
+        await consumer.client.update()
+        await consumer.client.add(f"{self.NEW}/notes")
+        assert [one.origin for one in await consumer.client.installed()] == [self.NEW]
+
+    async def test_a_namespace_that_another_account_has_is_another_origin(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes")
+        await consumer.site.account("eve")
+        assert (await consumer.site.publish("eve", skill_archive("notes", "9.0.0"))).status == 201
+        consumer.site.look()
+        with pytest.raises(ConflictError) as refused:
+            await consumer.client.add(f"{ORIGIN}/@eve/notes")
+        assert refused.value.code == "SKILL_CONFLICT"
+
+    async def test_other_bytes_under_the_same_version_are_still_reported(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes")
+        lock = consumer.project / "skills.lock"
+        (before,) = await consumer.client.installed()
+        text = lock.read_text().replace(before.digest.removeprefix("sha256:"), "0" * 64)
+        lock.write_text(text.replace(before.files["SKILL.md"], "0" * 64))
+        await self.rename(consumer, "/namespaces/acme/rename", to="apex")
+        plan = await consumer.client.inspect(await consumer.client.plan_update(await consumer.client.compare()))
+        assert [row.inspected.is_reused for row in plan.pending] == [True]
 
 
 @pytest.mark.parametrize("token", [None, "unknown"])

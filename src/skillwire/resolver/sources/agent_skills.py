@@ -23,9 +23,9 @@ from skillwire.errors import (
     ValidationError,
     did_you_mean,
 )
-from skillwire.model.package import parse_range, version_order
+from skillwire.model.package import is_namespace, parse_range, version_order
 from skillwire.model.ref import OriginRecord, Release, SkillRef
-from skillwire.model.skill import Finding, is_version
+from skillwire.model.skill import Finding, is_skill_name, is_version
 from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.decoder import decode_index, decode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, Generation, Index
@@ -100,10 +100,12 @@ class AgentSkills:
         if found.name and found.publisher and (found.publisher, found.name) != (asked, lookup.name):
             message = f"{asked}/{lookup.name} is called {found.publisher}/{found.name} now"
             context.report(Finding("RENAMED", "warning", message, SourceLocation(url), CODES["RENAMED"].fix))
+        base = _present_base(lookup.base, f"/{found.name}{VERSIONS}", document.base_url)
+        is_followed = is_skill_name(found.name) and document.base_url == f"{base}/{found.name}{VERSIONS}"
         return [
             SkillRef(
-                name=str(lookup.name),
-                origin=lookup.base,
+                name=found.name if is_followed else str(lookup.name),
+                origin=base,
                 description=entry.description,
                 version=entry.version,
                 digest=entry.digest,
@@ -114,7 +116,8 @@ class AgentSkills:
                 scenes=entry.scenes,
                 artifact_type=entry.artifact_type,
                 url=entry.url,
-                index_url=lookup.url,
+                index_url=base + lookup.url.removeprefix(lookup.base),
+                former_origin=lookup.base if base != lookup.base else "",
                 requires=entry.requires,
                 release=Release(entry.status, entry.reason, entry.successor, entry.published, entry.published_by),
             )
@@ -136,10 +139,11 @@ class AgentSkills:
             context.trace_answer(attempt, document, answered_by, index.generation.value, len(index.entries))
             for finding in index.findings:
                 context.report(finding)
+            base = _present_base(lookup.base, url.removeprefix(lookup.base), document.base_url)
             return {
                 entry.name: SkillRef(
                     name=entry.name,
-                    origin=lookup.base,
+                    origin=base,
                     description=entry.description,
                     version=entry.version,
                     digest=entry.digest,
@@ -151,7 +155,8 @@ class AgentSkills:
                     requires=entry.requires,
                     artifact_type=entry.artifact_type,
                     url=entry.url,
-                    index_url=url,
+                    index_url=base + url.removeprefix(lookup.base),
+                    former_origin=lookup.base if base != lookup.base else "",
                     tags=entry.tags,
                     indexed_files=entry.files,
                     release=None if entry.status == "active" else Release(entry.status, entry.reason, entry.successor),
@@ -166,6 +171,14 @@ class AgentSkills:
 def is_namespace_at(base: str) -> bool:
     """Whether the place ``base`` is a namespace, such as ``https://example.com/@acme``."""
     return base.rpartition("/")[2].startswith("@")
+
+
+def _present_base(base: str, suffix: str, answered: str) -> str:
+    """Return the place of the namespace ``base`` under the name that its own registry redirected to, or ``base``."""
+    site, is_namespace_there, _ = base.rpartition("/@")
+    present = answered.removesuffix(suffix)
+    name = present.removeprefix(f"{site}/@")
+    return present if is_namespace_there and name != present and is_namespace(name) else base
 
 
 def has_version(skill: SkillRef, wanted: str) -> bool:

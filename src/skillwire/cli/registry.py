@@ -43,7 +43,7 @@ remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.
 _AUDIT_DETAILS: Final = (
     "to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason", "id", "replaces",
-    "scopes", "on",
+    "scopes", "on", "in_quarantine",
 )  # fmt: skip
 _AUDIT_ENTRIES: Final = 1_000_000  # shown at most: each takes some hundred bytes
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])

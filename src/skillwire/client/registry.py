@@ -199,11 +199,12 @@ class RegistryFlows:
         if not dry_run:
             self._report(warnings)
         for row in answer["findings"] if isinstance(answer.get("findings"), list) else ():
-            if isinstance(row, dict) and row.get("code") == "DEPENDENCY_MISSING":  # the others are of the folder
+            code = row.get("code") if isinstance(row, dict) else None
+            if code in {"DEPENDENCY_MISSING", "YANKED"}:  # the others are of the folder
                 message, fix = (neutralise(str(row.get(key, "")))[:_TEXT] for key in ("message", "fix"))
                 place = SourceLocation(str(folder / "skill.toml"))
-                finding = Finding("DEPENDENCY_MISSING", "warning", message, place, fix)
-                if unmet is None:
+                finding = Finding(code, "warning", message, place, fix)
+                if unmet is None or code == "YANKED":
                     self._context.report(finding)
                 else:
                     requires = [one for one in prepared.skill.requires if message.endswith(f" {one}")]

@@ -212,8 +212,10 @@ class Registry:
         if right.is_new:
             with suppress(ConflictError):  # a concurrent publication created it; the store checks the role
                 await self._make_namespace(actor, right.namespace)
-        digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
-        change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **digests)
+        details: dict[str, object] = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
+        if await self._is_in_quarantine(one):
+            details["in_quarantine"] = True  # not where: that package may be private
+        change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **details)
         how, package, number, reason, narrows = await self.store.publish(one, prepared.artifact, change)
         if how == "created":
             await self._follow(withdraws=narrows)
@@ -248,6 +250,20 @@ class Registry:
         if not await self.store.fits(one):
             raise _unpublishable(one, "full")
         return PublishedVersion(one, "checked", one.follow(package))
+
+    async def _is_in_quarantine(self, one: PackageVersion) -> bool:
+        """Whether any package has the bytes of ``one`` in quarantine."""
+        for other in await self.store.by_artifact(one.skill.artifact.digest, limits.REGISTRY_PAGE):
+            package = await self.store.package(other.package)
+            if Status.QUARANTINED in {other.state.status, package and package.state.status}:
+                return True
+        return False
+
+    async def yanked_copies(self, one: PackageVersion) -> list[PackageVersion]:
+        """Return the other versions of the package with the bytes of ``one`` that are yanked."""
+        found = await self.store.by_artifact(one.skill.artifact.digest, limits.REGISTRY_PAGE)
+        copies = [other for other in found if other.package == one.package and other.version != one.version]
+        return [other for other in copies if other.state.status is Status.YANKED]
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
         """Return the requirements of a skill on this registry's packages that no version for ``principal`` meets."""

@@ -532,6 +532,16 @@ class TestRequirements:
         with pytest.raises(ConflictError, match="diary, which is installed, requires notes"):
             await consumer.client.add(f"{PLACE}/notes@1.0.0", overwrite=True)
 
+    async def test_publishing_yanked_bytes_again_warns(self, consumer, tmp_path):
+        write_skill(tmp_path / "mine", "memo")
+        consumer.client.set_token(ORIGIN, consumer.site.tokens["acme"])
+        registry = consumer.client.registry(ORIGIN)
+        await registry.publish(tmp_path / "mine" / "memo", namespace="acme", version="1.0.0")
+        await consumer.state("memo/1.0.0", "yanked", reason="loses data")
+        await registry.publish(tmp_path / "mine" / "memo", namespace="acme", version="1.1.0")
+        (finding,) = [one for one in consumer.findings if one.code == "YANKED"]
+        assert finding.message == "acme/memo 1.0.0 has the same bytes, and is yanked: loses data"
+
     @pytest.mark.parametrize("dry_run", [True, False])
     async def test_publishing_warns_about_requirements_that_nothing_meets(self, consumer, dry_run, tmp_path):
         await consumer.publish("secret", "1.0.0", access="private", capabilities=("text",))

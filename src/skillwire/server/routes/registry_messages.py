@@ -396,14 +396,22 @@ def version_object(version: PackageVersion, package: Package, site: str, *, with
     return make(VersionObject, version, skill.artifact, skill, status=status, url=url, files=files)
 
 
-def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> PublicationObject:
-    """Return a publication as a document, with a warning for each requirement that nothing here meets."""
+def publication_object(
+    published: PublishedVersion, unmet: Iterable[str], yanked: Iterable[PackageVersion]
+) -> PublicationObject:
+    """Return a publication as a document, with warnings about unmet requirements and ``yanked`` copies."""
     version, skill = published.version, published.version.skill
     fix = "Publish what it requires, or correct requires in skill.toml."
     missing = [
         FindingObject("DEPENDENCY_MISSING", "warning", f"no package of this registry meets {text}", "skill.toml", fix)
         for text in unmet
     ]
+    again = [
+        f"{one.package} {one.version} has the same bytes, and is yanked: {one.state.reason or 'no reason is given'}"
+        for one in yanked
+    ]
+    fix = "Correct what it was yanked for, and publish a higher version; or yank this one."
+    copies = [FindingObject("YANKED", "warning", text, "skill.toml", fix) for text in again]
     return make(
         PublicationObject,
         version,
@@ -412,5 +420,5 @@ def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> Pub
         status=published.how,
         files=[make(FileObject, one) for one in skill.files],
         access=published.package.access,
-        findings=[*(make(FindingObject, one, place=str(one.place)) for one in skill.findings), *missing],
+        findings=[*(make(FindingObject, one, place=str(one.place)) for one in skill.findings), *missing, *copies],
     )

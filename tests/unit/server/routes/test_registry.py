@@ -537,6 +537,28 @@ class TestStates:
         await site.call("PATCH", path, {"status": "active"}, by="root")
         assert (await site.publish("ann", skill_archive(), query=query)).status < 300
 
+    @pytest.mark.parametrize("path", ["/packages/ann/notes/1.0.0", "/packages/ann/notes"])
+    async def test_the_audit_log_marks_a_publication_of_bytes_that_another_package_has_in_quarantine(self, site, path):
+        await site.publish("ann")
+        await site.call("PATCH", path, {"status": "quarantined", "reason": "steals keys"}, by="root")
+        await site.publish("bob")
+        await site.publish("bob", skill_archive(version="2.0.0"))
+        entries = (await site.call("GET", "/audit", by="root")).json()["entries"]
+        marks = [one["details"].get("in_quarantine") for one in entries if one["action"] == "version.publish"]
+        assert marks == [None, True, None]
+
+    @pytest.mark.parametrize("dry_run", ["", "&dry_run=1"])
+    async def test_yanked_bytes_are_published_again_with_a_warning(self, site, dry_run):
+        await site.publish("ann")
+        assert not (await site.publish("ann", query=f"version=1.0.1{dry_run}")).json()["findings"]
+        state = {"status": "yanked", "reason": "loses data"}
+        await site.call("PATCH", "/packages/ann/notes/1.0.0", state, by="ann")
+        again = (await site.publish("ann", query=f"version=1.0.2{dry_run}")).json()
+        (finding,) = again["findings"]
+        assert (finding["code"], finding["level"]) == ("YANKED", "warning")
+        assert finding["message"] == "ann/notes 1.0.0 has the same bytes, and is yanked: loses data"
+        assert not (await site.publish("bob")).json()["findings"]
+
     @pytest.mark.parametrize("bound", ["digests", "packages"])
     async def test_a_quarantine_looks_for_a_bounded_number_of_copies_and_says_so(self, site, bound, monkeypatch):
         for owner in ("ann", "bob"):

@@ -129,6 +129,9 @@ def usage_error(error: click.ClickException) -> UsageError:
     """Return click's exception as a ``UsageError`` with the usage of the command."""
     message, fix = error.format_message().rstrip("."), None
     context = error.ctx if isinstance(error, click.UsageError) else None
+    parameter = error.param if isinstance(error, click.BadParameter) else None
+    if isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Choice) and context is not None:
+        message = message.replace(parameter.make_metavar(context), (parameter.name or "").upper())
     for kind in ("integer", "float"):
         message = message.replace(f"a valid {kind} range", "a whole number" if kind == "integer" else "a number")
     if isinstance(error, click.NoSuchOption):

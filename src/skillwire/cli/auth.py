@@ -31,7 +31,7 @@ from skillwire.cli.output import Output, bold, dim, one_line, output_options, su
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import as_finding
-from skillwire.resolver.references import parse_source
+from skillwire.resolver.references import parse_source, registry_address
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def login(*, output: Output, origin: str | None, registry: str | None, **options
     in_keyring = settings.credential_store == "keyring"
     wanted = LoginOptions(**options)  # type: ignore[arg-type]  # as click has read them
     if registry is not None:
-        url = parse_url(registry)
-        wanted, origin = wanted.for_registry(str(url)), str(url)
+        origin = registry_address(registry)
+        wanted = wanted.for_registry(origin)
     place = parse_url(parse_source(origin or "").base)
     if place.scheme == "http" and place.host not in _LOOPBACK:
         output.note(warning("not encrypted: "), f"others on the network can read the token for {place.host}")
@@ -412,6 +412,8 @@ class _Login:
             device = run(oauth.begin_device(str(server.device_url), client, scope, resource=resource))
             click.echo(f"On any device, open {one_line(device.verification_url)}", err=True)
             click.echo(f"and enter the code {one_line(device.user_code)}", err=True)
+            if device.complete_url:
+                click.echo(f"or open {one_line(device.complete_url)}", err=True)
             return run(oauth.await_device(server.token_url, client, device, resource=resource))
         return self._in_browser(server, client, scope, resource)
 

@@ -74,6 +74,7 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
     done = " has a new token; " if new_token else " is the operator; "
+    output.note("state directory: ", str(state_directory()))
     output.note(bold(account), done, warning("the token is shown only once:"))
     output.verbatim(issued.secret)
 
@@ -156,7 +157,11 @@ def member() -> None:
 def list_members(*, output: Output, namespace_: str, registry: str) -> None:
     """List the members of NAMESPACE."""
     answer = _ask(output, registry, messages.NamespaceDetails, f"GET /namespaces/{namespace_}")
-    output.table([bold(account), role] for account, role in (answer.members or {}).items())
+    if not answer.members:
+        message = f"only members of {namespace_} see its members"
+        fix = f"Log in as a member, or ask an owner to run: skillwire registry member add {namespace_} ACCOUNT reader"
+        raise TrustError("PERMISSION_DENIED", message, fix=fix)
+    output.table([bold(account), role] for account, role in answer.members.items())
 
 
 @member.command(name="add")

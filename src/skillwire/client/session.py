@@ -28,7 +28,7 @@ from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.ladder import LAN, NAMED, SILENT, Ladder, Query, Rung, RungTrace
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import conflicting_digests, rank
-from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to
+from skillwire.resolver.references import lan_capability, parse_reference, parse_source, reference_to, registry_address
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.settings import Settings, join_discovery, seconds_of_age
 from skillwire.resolver.sources.skill_sharing import read_bytes
@@ -158,6 +158,7 @@ class ClientSession(InstallFlows):
         chosen = url or self.settings.registry
         if not chosen:
             raise UsageError("REGISTRY_MISSING", "no registry is named")
+        chosen = registry_address(chosen)
         self.access.allow_url(chosen)
         return chosen
 
@@ -348,7 +349,7 @@ class ClientSession(InstallFlows):
         that had no provider. Spec: SDP §4.2.
         """
         query, words = Query(capabilities=tuple(capabilities), scenes=(scene,)), " ".join((scene, *capabilities))
-        center = str(parse_url(self.settings.registry)) if self.settings.registry else ""
+        center = registry_address(self.settings.registry) if self.settings.registry else ""
         rungs = [] if origins else self.lan.rungs(query, asks_lan=False, asks_dht=False, center=center)
         rungs = [rung for rung in rungs if rung.name != LAN]
         places = [place for place in origins or self.settings.sources if place != "lan:"]

@@ -159,7 +159,7 @@ class _Walk:
         if self._entries > limits.ARCHIVE_ENTRIES:
             error = TrustError("ARCHIVE_ENTRIES", f"the folder has more than {limits.ARCHIVE_ENTRIES} files")
         elif size > limits.ARCHIVE_FILE_BYTES:
-            error = TrustError("ARCHIVE_FILE_SIZE", f"{size} bytes, at most {limits.ARCHIVE_FILE_BYTES} in one file")
+            error = TrustError("ARCHIVE_FILE_SIZE", f"{size:,} bytes, at most {limits.ARCHIVE_FILE_BYTES:,} in a file")
         elif self._bytes > limits.ARCHIVE_TOTAL_BYTES:
             error = TrustError("ARCHIVE_TOTAL_SIZE", f"the files have more than {limits.ARCHIVE_TOTAL_BYTES} bytes")
         else:

@@ -68,7 +68,7 @@ def pack(files: Iterable[FileContent]) -> Packed:
         inflated = len(stream)
     size = len(packed.content)
     if size > limits.ARCHIVE_BYTES:
-        raise TrustError("ARCHIVE_SIZE", f"the archive has {size} bytes, at most {limits.ARCHIVE_BYTES}")
+        raise TrustError("ARCHIVE_SIZE", f"the archive has {size:,} bytes, at most {limits.ARCHIVE_BYTES:,}")
     if inflated > plausible_size(size):
         raise TrustError("ARCHIVE_RATIO", f"the files compress more than {limits.ARCHIVE_RATIO} times, as a bomb does")
     return packed

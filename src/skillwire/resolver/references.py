@@ -173,6 +173,12 @@ def parse_source(text: str) -> Lookup:
     return next((lookup for lookup in reference.lookups if lookup.name is None), last)
 
 
+def registry_address(text: str) -> str:
+    """Return the URL of a registry, given with or without its scheme. Raises ValidationError (``URL``), UsageError."""
+    is_bare = is_skill_name(text) and text != "localhost"
+    return str(parse_url(text)) if is_bare else endpoint_url(text)
+
+
 def reference_to(ref: SkillRef) -> str:
     """Return the shortest text that names ``ref``; for a skill that is only described, its descriptor's URL."""
     if ref.shared is not None and ref.is_only_described:

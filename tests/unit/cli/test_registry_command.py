@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.command import run_command
 
-from skillwire.client.registry import RemoteRegistry
+from skillwire.client.registry import RegistryFlows, RemoteRegistry
 from skillwire.model.package import Change
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
@@ -175,3 +175,36 @@ def test_an_export_that_is_not_there_is_no_damaged_one(tmp_path):
 
 def test_a_command_of_the_program_is_found_where_a_group_has_none():
     assert "Did you mean skillwire yank?" in run_command("registry", "yank", "ann/notes@1.0.0").err
+
+
+@pytest.mark.usefixtures("answered")
+def test_a_list_of_members_without_any_is_refused(monkeypatch):
+    answer = {"name": "acme", "created": 1.0, "proof": {"kind": "", "domain": "", "at": 0.0}, "packages": []}
+    monkeypatch.setattr(RemoteRegistry, "request", lambda *_: {**answer, "next": None})
+    shown = run_command("registry", "member", "list", "acme")
+    assert (shown.code, shown.out) == (5, "")
+    assert "error[PERMISSION_DENIED]: only members of acme see its members" in shown.err
+
+
+def test_a_registry_without_its_scheme_has_that_of_other_addresses(monkeypatch):
+    asked = []
+
+    def ask(self, *_):
+        asked.append(self.url)
+        yield from ()
+        return {}
+
+    monkeypatch.setattr(RegistryFlows, "ask", ask)
+    for given in ("127.0.0.1:18100", "skills.example.com/team/", "https://skills.example.com"):
+        run_command("registry", "whoami", "--registry", given)
+    assert asked == ["http://127.0.0.1:18100", "https://skills.example.com/team", "https://skills.example.com"]
+
+
+def test_a_wrong_role_is_refused_by_the_name_of_its_argument():
+    refused = run_command("registry", "member", "add", "acme", "bob", "king")
+    assert (refused.code, "for 'ROLE': 'king' is not one of" in refused.err) == (2, True)
+
+
+def test_init_names_the_state_directory(tmp_path):
+    done = run_command("registry", "init", "ann", env={"SKILLWIRE_HOME": str(tmp_path)})
+    assert (done.code, f"state directory: {tmp_path}/state\n" in done.err) == (0, True)

@@ -378,14 +378,24 @@ class TestDevice:
         }
         device = decode_device(answer(document))
         assert (len(device.user_code), device.expires_in, device.interval) == (64, 1800, 1)
+        assert device.complete_url is None
+        complete = {**document, "verification_uri_complete": "https://auth.example/device?user_code=U"}
+        assert decode_device(answer(complete)).complete_url == "https://auth.example/device?user_code=U"
         for missing in ("device_code", "user_code", "verification_uri", "expires_in"):
             without = {key: value for key, value in document.items() if key != missing}
             assert code_of(decode_device, answer(without)) == "LOGIN_ANSWER"
 
     def test_a_person_is_sent_to_a_web_address_only(self):
-        document = {"device_code": "d", "user_code": "U", "verification_uri": "javascript:alert(1)", "expires_in": 9}
-        with pytest.raises(ValidationError):
-            follow(begin_device("https://auth.example/device", PUBLIC, ""), [answer(document)])
+        document = {"device_code": "d", "user_code": "U", "verification_uri": "https://auth.example", "expires_in": 9}
+        for key in ("verification_uri", "verification_uri_complete"):
+            hostile = {**document, key: "javascript:alert(1)"}
+            with pytest.raises(ValidationError):
+                follow(begin_device("https://auth.example/device", PUBLIC, ""), [answer(hostile)])
+
+    def test_a_refused_scope_is_corrected_with_its_option(self):
+        with pytest.raises(FetchError) as refused:
+            decode_device(answer({"error": "invalid_scope"}, status=400))
+        assert (refused.value.code, refused.value.fix) == ("LOGIN_REFUSED", "Correct --scope, or leave it out.")
 
 
 class TestMetadata:

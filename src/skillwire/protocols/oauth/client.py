@@ -111,7 +111,8 @@ def begin_device(
     """Ask for the codes of a login on another device. Spec: RFC 8628 §3.1."""
     body = urlencode({"client_id": client.client_id, **({"scope": scope} if scope else {}), **_for(resource)})
     device = decode_device((yield _form(device_url, body, client)), _secrets(client))
-    parse_url(device.verification_url)  # a person will open it, so only http and https are allowed
+    for url in filter(None, (device.verification_url, device.complete_url)):
+        parse_url(url)  # a person will open it, so only http and https are allowed
     return device
 
 

@@ -39,7 +39,8 @@ def refusal(answer: Mapping[str, Any], place: SourceLocation, secrets: Sequence[
     message = f"the authorization server answered {theirs}"
     if isinstance(description, str) and description and not any(secret in description for secret in secrets):
         message = f"{message}: {neutralise(description[:_SHOWN])}"
-    return FetchError(ERRORS.get(theirs, "LOGIN_REFUSED"), message, place=place, details={"error": theirs})
+    fix = "Correct --scope, or leave it out." if theirs == "invalid_scope" else None
+    return FetchError(ERRORS.get(theirs, "LOGIN_REFUSED"), message, place=place, fix=fix, details={"error": theirs})
 
 
 _OK: Final = 200
@@ -87,6 +88,7 @@ def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> Device
         url,
         min(seconds, float(limits.LOGIN_DEVICE_SECONDS)),
         _DEFAULT_INTERVAL if interval is None else max(interval, _LEAST_INTERVAL),
+        _text(answer, "verification_uri_complete"),
     )
 
 

@@ -61,6 +61,7 @@ class DeviceCode:
     verification_url: str
     expires_in: float
     interval: float
+    complete_url: str | None = None  # with the code in it
 
 
 @dataclass(frozen=True, slots=True)

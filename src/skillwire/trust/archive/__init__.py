@@ -40,7 +40,7 @@ def read_archive(
     and time.
     """
     if len(content) > limits.ARCHIVE_BYTES:
-        raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")
+        raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content):,} bytes, at most {limits.ARCHIVE_BYTES:,}")
     if not is_archive(content):
         raise malformed("the file is neither a .tar.gz nor a .zip archive")
     found: ArchiveFormat = "tar.gz" if content.startswith(GZIP_MAGIC) else "zip"

@@ -65,7 +65,7 @@ def plausible_size(archive_size: int) -> int:
 def check_file_size(size: int, name: str | bytes) -> None:
     """Refuse a file whose declared size is too large. Raises TrustError (``ARCHIVE_FILE_SIZE``)."""
     if size > limits.ARCHIVE_FILE_BYTES:
-        message = f"{show(name)} has {size} bytes, at most {limits.ARCHIVE_FILE_BYTES}"
+        message = f"{show(name)} has {size:,} bytes, at most {limits.ARCHIVE_FILE_BYTES:,}"
         raise _refused("ARCHIVE_FILE_SIZE", message, name)
 
 

@@ -199,7 +199,7 @@ def read_zip(content: bytes) -> Iterator[Entry]:
         check_file_size(entry.size, entry.name)
     total = sum(entry.size for entry in directory.entries)
     if total > limits.ARCHIVE_TOTAL_BYTES:
-        raise TrustError("ARCHIVE_TOTAL_SIZE", f"the files have {total} bytes, at most {limits.ARCHIVE_TOTAL_BYTES}")
+        raise TrustError("ARCHIVE_TOTAL_SIZE", f"{total:,} bytes of files, at most {limits.ARCHIVE_TOTAL_BYTES:,}")
     if total > plausible_size(len(content)):
         raise TrustError("ARCHIVE_RATIO", f"the files have over {limits.ARCHIVE_RATIO} times the archive's size")
     starts = _data_starts(content, directory)

@@ -203,6 +203,8 @@ def _print_comparisons(
 
 
 def _detail(row: UpdateComparison) -> str:
+    if row.error is not None and row.error.code == "RENAMED":
+        return f"{row.error.message}. {row.error.diagnostics().fix}"
     if row.error is not None:
         instead = f"; there is {row.latest.version}" if row.latest else ""
         return row.error.message + instead if row.error.code in _WITHDRAWN else str(row.error)

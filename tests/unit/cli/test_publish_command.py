@@ -13,7 +13,7 @@ from skillwire.client.registry import PublishedPackage, RemoteRegistry
 from skillwire.codes import CODES
 from skillwire.errors import FetchError, TrustError, ValidationError
 from skillwire.folder.review import SkillReview
-from skillwire.resolver.plan import UpdateComparison
+from skillwire.resolver.plan import UpdateComparison, renamed
 
 
 @pytest.fixture
@@ -133,6 +133,22 @@ def test_a_yanked_version_is_called_yanked(told, opened, monkeypatch):
     opened(compare=lambda: [row], plan_update=lambda _: None, inspect=lambda _: None)
     monkeypatch.setattr(installed, "reviews_of", lambda _: [])
     assert told("outdated", status=1).out == "notes  yanked  notes 1.3.0: loses data; there is 1.2.0\n"
+
+
+def test_outdated_shows_new_names(told, opened, monkeypatch):
+    locked: Any = SimpleNamespace(name="notes", version="1.3.0", digest="x", origin="https://r.example/@acme")
+    latest: Any = SimpleNamespace(name="memos", version="1.3.0", digest="x", origin="https://r.example/@apex")
+    rows = [
+        UpdateComparison(locked, "changed", latest),
+        UpdateComparison(locked, "gone", error=renamed(locked, latest)),
+    ]
+    opened(compare=lambda: rows, plan_update=lambda _: None, inspect=lambda _: None)
+    monkeypatch.setattr(installed, "reviews_of", lambda _: [])
+    assert told("outdated", status=1).out == (
+        "notes  changed  its origin is https://r.example/@apex now\n"
+        "notes  gone  notes is called memos now. "
+        "Run skillwire add https://r.example/@apex/memos, then skillwire remove notes.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,8 @@ def create_token(
     document: dict[str, object] = {"name": name, "scopes": list(scopes or ("publish",))}
     document |= {key: value for key, value in wanted.items() if value is not None}
     answer = _ask(output, registry, messages.IssuedToken, "POST /tokens", document)
+    for one in answer.warnings:
+        output.note(warning(f"note: {one}"))
     output.note(success("created "), bold(answer.id), "; ", warning("its secret is shown only once:"))
     output.verbatim(answer.token)
 

@@ -58,7 +58,7 @@ class NamespaceProofs:
         try:
             records = await self._find_records(name)
         except FetchError as error:
-            raise TrustError("PROOF_MISSING", error.message) from error
+            raise TrustError("PROOF_MISSING", error.message, fix=error.fix) from error
         if expected not in records:
             raise TrustError("PROOF_MISSING", f"no TXT record of {name} is {expected}")
 

@@ -18,14 +18,13 @@ from skillwire import limits
 from skillwire.folder.differences import DiffLine, compare_files
 from skillwire.folder.review import KINDS, compare_reviews, review_files
 from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role, Status, read_package_name
-from skillwire.model.skill import FileContent
 from skillwire.registry.accounts import grantable_scopes
 from skillwire.web.address import short_address
 from skillwire.web.environment import Frame, render
-from skillwire.web.public_pages import SkillAddresses, SkillText, add_commands, hit, skill_values
+from skillwire.web.public_pages import SkillAddresses, SkillText, add_commands, hit, read_files, skill_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from skillwire.model.access import DeviceLogin, Token
     from skillwire.ports import BlobStore
@@ -138,10 +137,11 @@ def _chart(downloads: Mapping[str, int], now: float) -> dict[str, Any]:
 
 def difference_page(package: Package, old: PackageVersion, new: PackageVersion, blobs: BlobStore, frame: Frame) -> str:
     """Return the page of the differences between two versions. May take half a second: not for the event loop."""
-    before, after = (review_files(one.skill.name, _contents(one, blobs)) for one in (old, new))
+    before, after = (review_files(one.skill.name, read_files(one.skill, blobs.read)) for one in (old, new))
     values = {
         "package": package,
         "kinds": KINDS,
+        "states": [one.state for one in (old, new)],
         "more": compare_reviews(before, after),
         "less": compare_reviews(after, before),
         "versions": [(one.version, package_addresses(package, one, frame)) for one in (old, new)],
@@ -151,11 +151,6 @@ def difference_page(package: Package, old: PackageVersion, new: PackageVersion, 
         ],
     }
     return render("difference.html", frame, values)
-
-
-def _contents(version: PackageVersion, blobs: BlobStore) -> Iterator[FileContent]:
-    for path, _, digest, executable in version.skill.files:
-        yield FileContent(path, blobs.read(digest) or b"", executable)
 
 
 _LOOKS: Final = {"+": "added", "-": "removed", " ": "same"}

@@ -21,10 +21,11 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.folder.differences import read_text_file, split_lines
 from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
+from skillwire.folder.review import KINDS, review_files
 from skillwire.model.access import Access
 from skillwire.model.catalog import ORDERS, Explanation, SearchPage, SearchQuery
 from skillwire.model.package import Status
-from skillwire.model.skill import SKILL_MD, SKILL_TOML
+from skillwire.model.skill import SKILL_MD, SKILL_TOML, FileContent
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, skill_kind
@@ -37,6 +38,7 @@ from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, is_web_link, re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skillwire.folder.review import Review
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package
     from skillwire.model.skill import Skill, SkillFile
@@ -264,6 +266,7 @@ class SkillText(NamedTuple):
 
     body: Rendered
     manifest: Manifest
+    review: Callable[[], Review]  # may take a quarter of a second once
 
     @property
     def size(self) -> int:
@@ -319,7 +322,14 @@ def read_text(skill: Skill, addresses: SkillAddresses, read: ReadBlob, end: str 
         granted = read_manifest(manifest)[0] if manifest else Manifest()
     except SkillwireError:  # as above; unclear permissions are not shown
         granted = Manifest()
-    return SkillText(render_markdown(body, links), granted)
+    review = cache(lambda: review_files(skill.name, read_files(skill, read)))
+    return SkillText(render_markdown(body, links), granted, review)
+
+
+def read_files(skill: Skill, read: ReadBlob) -> Iterator[FileContent]:
+    """Yield the files of a skill; one that the store does not have just now is empty."""
+    for path, _, digest, executable in skill.files:
+        yield FileContent(path, read(digest) or b"", executable)
 
 
 def skill_page(
@@ -356,6 +366,7 @@ def skill_values(
         "page": addresses,
         "kind": kind_label(skill),
         "text": text,
+        "kinds": KINDS,
         "body": Markup(text.body.html if text else ""),  # noqa: S704  # it comes from the sanitiser
         "unseen": "\n".join(text.body.unseen if text else ()),
         "total": sum(file.size for file in skill.files),

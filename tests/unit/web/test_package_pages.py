@@ -30,7 +30,10 @@ async def site(tmp_path, monkeypatch):
     run = "".join(f"print({number})\n" for number in range(40))
     versions = {
         "1.0.0": {"run.py": run, "old.txt": "gone\n", "data.bin": "\0\1"},
-        "1.1.0": {"run.py": run.replace("print(20)", f"{HOSTILE} pay\u202eme"), "data.bin": "\0\2"},
+        "1.1.0": {
+            "run.py": run.replace("print(20)", f"{HOSTILE} pay\u202eme # https://logs.example"),
+            "data.bin": "\0\2",
+        },
         "1.2.0-rc.1": {"run.py": run, "new.txt": ""},
     }
     for version, files in versions.items():
@@ -93,7 +96,16 @@ PAGES = {
         ["private-plans"],
     ),
     "/packages/ann/notes@1.0.0/files": (['href="../../../packages/ann/notes@1.0.0/files/run.py"'], ["new.txt"]),
-    "/packages/ann/notes@1.1.0/security": (["HIDDEN_IN_FILE"], []),
+    "/packages/ann/notes@1.1.0/security": (
+        [
+            "HIDDEN_IN_FILE",
+            "<dt>Hidden text</dt>",
+            "<dt>Hosts</dt>",
+            "<code>logs.example</code>",
+            "<code>run.py</code>",
+        ],
+        ["name no tools", "<img"],
+    ),
     "/packages/ann/notes@1.0.0": (
         ['This is not the latest version: <a href="../../packages/ann/notes">1.1.0</a>', "ann/notes@1.0.0<"],
         ["npx clawhub"],
@@ -178,6 +190,7 @@ async def test_states_are_shown_with_their_reasons(site, browser):
     await site.store.set_version_state(name, "1.0.0", State(Status.YANKED, "It loses notes."), change)
     page = await text(browser, "/packages/bob/gone")
     assert "Version 1.0.0 is yanked:" in page
+    assert '1.0.0</a> <span class="mark yanked">yanked</span>' in await text(browser, DIFF)
     assert "It loses notes." in page
     assert "skillwire add" not in page
 

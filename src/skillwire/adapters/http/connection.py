@@ -216,7 +216,7 @@ def resolve_host(host: str) -> Sequence[str]:
 def find_txt_records(name: str) -> Sequence[str]:
     """Ask the name servers of this machine for the TXT records of a name; none for a name without any; blocks.
 
-    Raises FetchError (``HOST_NOT_FOUND``).
+    Raises FetchError (``HOST_NOT_FOUND``), also where the domain above the name does not exist.
     """
     import dns.resolver  # noqa: PLC0415  # takes 0.1 s, and few servers prove a namespace
 
@@ -226,6 +226,13 @@ def find_txt_records(name: str) -> Sequence[str]:
         )
         return [b"".join(record.strings).decode("utf-8", "replace") for record in answer]
     except dns.resolver.NXDOMAIN:
+        domain = name.partition(".")[2]
+        with contextlib.suppress(dns.resolver.NoAnswer, dns.resolver.NoNameservers, dns.exception.Timeout):
+            try:
+                dns.resolver.resolve(f"{domain}.", "SOA", lifetime=limits.REGISTRY_PROOF_SECONDS)
+            except dns.resolver.NXDOMAIN as error:
+                advice = "Check how the domain is written."
+                raise FetchError("HOST_NOT_FOUND", f"the domain {domain} does not exist", fix=advice) from error
         return []
     except dns.exception.DNSException as error:
         reason = type(error).__name__  # its text names the resolver of this network

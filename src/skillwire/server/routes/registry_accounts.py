@@ -56,6 +56,7 @@ _GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _FORM_BYTES: Final = 2048
 _FIELDS: Final = 16
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a form of a login has at most {_FORM_BYTES:,} bytes")
+_SIGN_IN: Final = "Set issuer, client_id and sign_in in the table [oauth2] of the server first."
 _CROWDED: Final = Problem(503, "NOT_READY", "too many logins wait", fields={"Retry-After": "60"})
 _POLL_REFUSALS: Final[Mapping[PollRefusal, str]] = {
     "authorization_pending": "the login is not decided yet; poll again after the interval",
@@ -86,7 +87,8 @@ class RegistryAccounts(Protocol):
             has_lan=services.lan is not None or services.dht is not None,
         )
         logins = DeviceLoginRoutes(parts, services.authentication)
-        return [*AccountRoutes(parts).routes(), *logins.routes(), *pages.routes()]
+        accounts = AccountRoutes(parts, services.authentication)
+        return [*accounts.routes(), *logins.routes(), *pages.routes()]
 
     def error_table(self, error: SkillwireError) -> Problem:
         """Return the response that reports ``error``."""
@@ -96,8 +98,9 @@ class RegistryAccounts(Protocol):
 class AccountRoutes:
     """Answers for accounts; ``parts`` are those of the registry."""
 
-    def __init__(self, parts: RegistryComponents) -> None:
+    def __init__(self, parts: RegistryComponents, authentication: Authentication) -> None:
         self._registry = parts.registry
+        self._authentication = authentication
         self._store = parts.registry.store
         self._accounts = parts.accounts
         self._statistics: dict[bool, tuple[float, Mapping[str, int]]] = {}
@@ -134,6 +137,10 @@ class AccountRoutes:
         """Link a sign-in to an account."""
         asked = await read_request(context, messages.IdentityRequest)
         actor = actor_of(context)
+        provider = self._authentication.sign_in
+        if actor.is_operator and asked.issuer and (provider is None or asked.issuer != provider.issuer):
+            fix = f"Use {provider.issuer}, the issuer of [oauth2]." if provider else _SIGN_IN
+            raise UsageError("ACCOUNT_FORM", f"people do not sign in here with {ascii(asked.issuer)[:200]}", fix=fix)
         await self._accounts.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
         return no_content
 
@@ -155,7 +162,11 @@ class AccountRoutes:
         asked = await read_request(context, messages.TokenRequest)
         new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
         issued = await self._accounts.issue(actor_of(context), new)
-        return answer(messages.IssuedToken(issued.token.token_id, issued.token.account, issued.secret), 201)
+        token = issued.token
+        names = [name for name in Actor("", token.scopes).namespaces() if name != token.account]
+        missing = [name for name in names if await self._store.namespace(name) is None]
+        warnings = [f"the namespace {name} of the token's scopes does not exist yet" for name in missing]
+        return answer(messages.IssuedToken(token.token_id, token.account, issued.secret, warnings), 201)
 
     async def revoke(self, context: RequestContext) -> ASGIApp:
         """Revoke a token."""

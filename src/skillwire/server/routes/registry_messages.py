@@ -242,6 +242,7 @@ class IssuedToken(Struct):
     id: Annotated[str, "ID"]
     account: Annotated[str, "Account that it acts for"]
     token: Annotated[str, "Secret, shown once"]
+    warnings: Annotated[list[str], "Scopes that allow nothing yet"] = []
 
 
 class TokenObject(Struct):

@@ -1,6 +1,7 @@
 import socket
 import ssl
 
+import dns.resolver
 import pytest
 
 from skillwire import limits
@@ -8,6 +9,7 @@ from skillwire.adapters.http.connection import (
     ConnectionPool,
     Proxy,
     find_proxy,
+    find_txt_records,
     known_addresses,
     resolve_host,
     socket_address,
@@ -50,6 +52,19 @@ def test_a_name_that_is_not_known(monkeypatch, error):
         resolve_host("a.example")
     assert caught.value.code == "HOST_NOT_FOUND"
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(("is_domain", "message"), [(True, ""), (False, "the domain acme.example does not exist")])
+def test_a_domain_that_does_not_exist_is_told_from_a_missing_record(monkeypatch, is_domain, message):
+    def look_up(name, kind, **_):
+        raise dns.resolver.NoAnswer if is_domain and (name, kind) == ("acme.example.", "SOA") else dns.resolver.NXDOMAIN
+
+    monkeypatch.setattr(dns.resolver, "resolve", look_up)
+    if is_domain:
+        assert find_txt_records("_skillwire.acme.example") == []
+    else:
+        with pytest.raises(FetchError, match=message):
+            find_txt_records("_skillwire.acme.example")
 
 
 def test_a_socket_is_told_the_number_of_the_interface_that_an_address_names():

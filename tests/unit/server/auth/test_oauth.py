@@ -849,6 +849,9 @@ class TestPages:
         assert f"42 at {ISSUER}" in unescape(answer.body.decode())
         await site.account("ops", is_operator=True)
         await site.account("ann")
+        elsewhere = {"issuer": f"{ISSUER}x", "subject": "42"}
+        other = (await site.call("PUT", "/accounts/ann/identity", elsewhere, by="ops")).json()["error"]
+        assert (other["code"], other["details"]["fix"]) == ("ACCOUNT_FORM", f"Use {ISSUER}, the issuer of [oauth2].")
         linked = await site.call("PUT", "/accounts/ann/identity", {"issuer": ISSUER, "subject": "42"}, by="ops")
         assert linked.status == 204
         await self.sign_in(browser, issuer)

@@ -53,6 +53,10 @@ class TestAccounts:
         made = await site.call("POST", "/tokens", {"name": "ci", "scopes": ["read"], "expires_in": 60}, by="ann")
         assert made.status == 201
         secret, number = made.json()["token"], made.json()["id"]
+        assert made.json()["warnings"] == []
+        limited = {"name": "x", "scopes": ["read", "namespace:ann", "namespace:nonexist"]}
+        warnings = (await site.call("POST", "/tokens", limited, by="ann")).json()["warnings"]
+        assert warnings == ["the namespace nonexist of the token's scopes does not exist yet"]
         listed = await site.call("GET", "/tokens", by="ann")
         assert secret not in listed.body.decode()
         row = next(one for one in listed.json()["tokens"] if one["id"] == number)

@@ -63,7 +63,8 @@ def command(
 
     FOLDER is a skill or a folder of skills. A published version never changes; the same bytes again are left alone, so
     an interrupted batch can be started again. Every skill is tried while the registry is reached; the exit code is that
-    of the first failure. With --dry-run the registry checks each, and stores nothing.
+    of the first failure. With --dry-run the registry checks each, and stores nothing. Your first skill makes
+    your account's namespace; the first public package of a name keeps it at the root.
     """
     found = [path for folder in folders for path in _skills_in(folder)]
     paths = [path for level in dependency_levels(found) for path in level]

@@ -60,7 +60,7 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
     is_latest = version.version == package.latest
     pinned = "" if is_latest else f"@{version.version}"
     commands: tuple[tuple[str, str, str], ...] = (
-        *add_commands(f"{short_address(address)}/{name}{pinned}"),
+        *add_commands(f"{short_address(address)}/@{name}{pinned}"),
         ("npx", "With npx skills", f"npx skills add {address}/@{name}{pinned}"),
         ("clawhub", "With clawhub", f"npx clawhub install {name.name} --registry {address}"),
     )
@@ -234,7 +234,7 @@ def _lifetimes(left: float | None) -> dict[str, str]:
     offered = {value: label for value, (label, _) in fitting}
     if left is not None:
         ends = datetime.now(UTC) + timedelta(seconds=left)
-        offered["none"] = f"With your sign-in token, on {ends:%Y-%m-%d}"
+        offered["none"] = f"With your token, on {ends:%Y-%m-%d}"
     return offered
 
 

@@ -108,7 +108,7 @@ class TestTokens:
             assert re.findall("<option.*?</option>", lifetimes) == [
                 '<option value="1">After 1 day</option>',
                 '<option value="30">After 30 days</option>',
-                f'<option value="none" selected>With your sign-in token, on {ends}</option>',
+                f'<option value="none" selected>With your token, on {ends}</option>',
             ]
         asked = {"name": "x", "scope": "read", "code": codes.user_code, "decision": "approve"}
         for path in ("/account/tokens", "/account/device"):

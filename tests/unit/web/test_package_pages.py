@@ -75,7 +75,7 @@ PAGES = {
     "/packages/ann/notes": (
         [
             "<title>ann/notes 1.1.0 · package</title>",
-            "skillwire add http://skills.example.com/ann/notes<",
+            "skillwire add http://skills.example.com/@ann/notes<",
             "npx skills add http://skills.example.com/@ann/notes<",
             "npx clawhub install notes --registry http://skills.example.com<",
             'href="notes@1.1.0/files/run.py"',

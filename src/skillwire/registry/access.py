@@ -5,8 +5,9 @@ A store checks each change again in its transaction: :func:`check_change` and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError
 from skillwire.model.access import EVERY_SKILL, Access
 from skillwire.model.package import Role, Status
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.model.access import Principal
-    from skillwire.model.package import Change, Package, PackageName, State
+    from skillwire.model.package import Change, Package, PackageName, PackageVersion, State
 
 
 def may_know(principal: Principal, package: Package) -> bool:
@@ -132,6 +133,35 @@ def closed(package: Package) -> ConflictError:
         why, fix = "is in quarantine", "Ask an operator of the registry, who can make it active again."
     shown = f": {reason}" if reason and not package.renamed_to else ""
     return ConflictError("PACKAGE_CLOSED", f"{name} {why}, and takes no new versions{shown}", fix=fix)
+
+
+_RAISE: Final = "Raise the version: a published one never changes."
+#: Why a version cannot be published: a code, a message, a fix.
+_UNPUBLISHABLE: Final = {
+    "conflict": ("VERSION_EXISTS", "is published with other bytes", _RAISE),
+    "precedence": (
+        "VERSION_EXISTS",
+        "differs only in build metadata, which does not count, from the published",
+        _RAISE,
+    ),
+    "full": (
+        "PACKAGE_CLOSED",
+        f"is refused: the lists of files of its package would exceed {limits.REGISTRY_PACKAGE_BYTES:,} bytes",
+        "Publish it under another name.",
+    ),
+}
+
+
+def unpublishable(one: PackageVersion, why: str, other: str = "") -> ConflictError:
+    """Return the refusal of a version, for one of the reasons above; ``other`` is the version it conflicts with."""
+    code, message, fix = _UNPUBLISHABLE[why]
+    return ConflictError(code, f"{one.package} {one.version} {message} {other}".rstrip(), fix=fix)
+
+
+def quarantined(one: PackageVersion, reason: str) -> TrustError:
+    """Return the refusal of bytes in quarantine."""
+    message = f"{one.package} {one.version} has the bytes of a version in quarantine: {reason}"
+    return TrustError("QUARANTINED", message, fix="Publish other files, or ask an operator of the registry.")
 
 
 def no_version(package: PackageName, version: str) -> NotFoundError:

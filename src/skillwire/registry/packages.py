@@ -36,7 +36,17 @@ from skillwire.model.package import (
     with_version,
 )
 from skillwire.model.skill import Skill, is_skill_name, is_version
-from skillwire.registry.access import check_quarantine, check_use, closed, lacks_role, may_know, no_package, no_version
+from skillwire.registry.access import (
+    check_quarantine,
+    check_use,
+    closed,
+    lacks_role,
+    may_know,
+    no_package,
+    no_version,
+    quarantined,
+    unpublishable,
+)
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
@@ -222,11 +232,11 @@ class Registry:
         elif how == "repeated":
             one = await self.store.version(one.package, one.version) or one
         elif how == "quarantined":
-            raise _quarantined(one, reason)
+            raise quarantined(one, reason)
         elif how == "closed" and package:
             raise closed(package)
         else:
-            raise _unpublishable(one, how, reason)
+            raise unpublishable(one, how, reason)
         return PublishedVersion(one, how, package or one.follow(None), number)
 
     async def _preview(self, one: PackageVersion) -> PublishedVersion:
@@ -238,17 +248,17 @@ class Registry:
             raise closed(package)
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
-            raise _unpublishable(one, "conflict")
+            raise unpublishable(one, "conflict")
         if stored is not None:
             return PublishedVersion(stored, "repeated", package)
         for other in await self.store.versions(one.package):
             if version_order(other.version) == version_order(one.version):
-                raise _unpublishable(one, "precedence", other.version)
+                raise unpublishable(one, "precedence", other.version)
             is_same = other.skill.artifact.digest == one.skill.artifact.digest
             if is_same and other.state.status is Status.QUARANTINED:
-                raise _quarantined(one, other.state.reason)
+                raise quarantined(one, other.state.reason)
         if not await self.store.fits(one):
-            raise _unpublishable(one, "full")
+            raise unpublishable(one, "full")
         return PublishedVersion(one, "checked", one.follow(package))
 
     async def _is_in_quarantine(self, one: PackageVersion) -> bool:
@@ -579,31 +589,6 @@ def _most_names(actor: Actor) -> int | None:
 
 
 _TO: Final = "Publish the skill under its new name first; the old package redirects to it then."
-_RAISE: Final = "Raise the version: a published one never changes."
-#: Why a version cannot be published: a code, a message, a fix.
-_UNPUBLISHABLE: Final = {
-    "conflict": ("VERSION_EXISTS", "is published with other bytes", _RAISE),
-    "precedence": (
-        "VERSION_EXISTS",
-        "differs only in build metadata, which does not count, from the published",
-        _RAISE,
-    ),
-    "full": (
-        "PACKAGE_CLOSED",
-        f"is refused: the lists of files of its package would exceed {limits.REGISTRY_PACKAGE_BYTES:,} bytes",
-        "Publish it under another name.",
-    ),
-}
-
-
-def _unpublishable(one: PackageVersion, why: str, other: str = "") -> ConflictError:
-    code, message, fix = _UNPUBLISHABLE[why]
-    return ConflictError(code, f"{one.package} {one.version} {message} {other}".rstrip(), fix=fix)
-
-
-def _quarantined(one: PackageVersion, reason: str) -> TrustError:
-    message = f"{one.package} {one.version} has the bytes of a version in quarantine: {reason}"
-    return TrustError("QUARANTINED", message, fix="Publish other files, or ask an operator of the registry.")
 
 
 def _no_namespace(name: str) -> NotFoundError:

@@ -122,3 +122,4 @@ def test_an_archive_larger_than_is_read_is_not_made():
     with pytest.raises(SkillwireError) as caught:
         pack([FILES[0], FileContent("noise.bin", noise)])
     assert caught.value.code == "ARCHIVE_SIZE"
+    assert caught.value.message.endswith(f" bytes, at most {limits.ARCHIVE_BYTES:,}")

@@ -144,10 +144,7 @@ class TokenStore(Protocol):
         """Return every token, or those of an account, oldest first."""
 
     async def page(self, account: str, after: tuple[float, str], limit: int) -> Sequence[Token]:
-        """Return a page of the tokens of an account, or of all accounts for an empty one, oldest first.
-
-        It begins behind ``after``: a time of creation and an ID.
-        """
+        """Return a page of the tokens of an account, or of all for "", oldest first, behind a time and an ID."""
 
     async def forget(self, prefix: str, *, before: float) -> int:
         """Delete API keys whose name begins with ``prefix`` and that ended ``before`` this time; return how many."""
@@ -195,10 +192,7 @@ class PackageStore(Protocol):
         """Make an account an operator, unless it is one."""
 
     async def link_account(self, name: str, person: tuple[str, str], sessions: str, change: Change) -> bool:
-        """Store issuer and subject of an account, and revoke its tokens named ``sessions``; False for those of another.
-
-        Both are empty for an account that no person signs in to.
-        """
+        """Store issuer and subject, or two empty texts, and revoke tokens named ``sessions``; False for another's."""
 
     async def account(self, name: str) -> Account | None:
         """Return an account."""
@@ -260,9 +254,9 @@ class PackageStore(Protocol):
     async def find_packages(
         self, beginning: str, after: PackageName, limit: int, *, with_private: bool = True, redirecting: bool = False
     ) -> Sequence[Package]:
-        """Return a page of the packages of all namespaces whose names begin so, by name, then namespace.
+        """Return a page of packages whose names begin so, by name, then namespace, behind ``after``.
 
-        It begins behind ``after``; deleted packages are left out, and renamed ones, or with ``redirecting`` all others.
+        Deleted ones are left out, and renamed ones, or with ``redirecting`` all others.
         """
 
     async def change_package(
@@ -271,10 +265,7 @@ class PackageStore(Protocol):
         """Store the access or the state of a package, or both, with an audit entry for each change."""
 
     async def redirect_package(self, name: PackageName, to: PackageName, change: Change) -> None:
-        """Let a package, and those that redirect to it, redirect to ``to``.
-
-        Raises ConflictError (``RENAMED``) if either of both redirects already.
-        """
+        """Let a package, and those that redirect to it, redirect to ``to``. Raises ConflictError (``RENAMED``)."""
 
     async def set_version_state(self, name: PackageName, version: str, state: State, change: Change) -> None:
         """Store the state of a version, and which one is the latest now."""
@@ -318,10 +309,7 @@ class PackageStore(Protocol):
         """Append the audit entry of a change that another store holds."""
 
     async def audit(self, after: int, limit: int, namespaces: Collection[str] | None = None) -> Sequence[AuditEntry]:
-        """Return a page of the audit log, oldest first, beginning behind the entry number ``after``.
-
-        Only the changes of these ``namespaces``, under their present names, unless that is None.
-        """
+        """Return a page of the log, oldest first, behind entry ``after``, of ``namespaces`` by their present names."""
 
     async def count_download(self, name: PackageName, version: str, day: str, counted: bytes) -> None:
         """Count a download once per ``counted`` (an identity's hash) and day (``2026-11-24``)."""
@@ -374,10 +362,7 @@ class AnnouncedFileStore(Protocol):
     """The files that were announced to a registry one by one and are not published yet. Raises StorageError."""
 
     async def announce(self, file: AnnouncedFile) -> float | None:
-        """Store a file; where its account would have announced too much, return when the first of its files ends.
-
-        Other accounts do not count: only the bytes that they send take room.
-        """
+        """Store a file; where its account would have announced too much, return when the first of its files ends."""
 
     async def find(self, account: str, tickets: Collection[str], now: float) -> Sequence[AnnouncedFile]:
         """Return the files of ``account`` with these tickets, in any order, which have not ended."""

@@ -142,7 +142,7 @@ def enter(visit, site, keys, home_of_the_site):  # noqa: ARG001  # where the key
 
     def enter(target=site.first_page, *, as_="ann", **options):
         page = visit(f"/login?next={target}", root=site.address, **options)
-        page.get_by_label("API key").fill(keys[as_])
+        page.locator("#key").fill(keys[as_])
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(f"**{target}")
         return page

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import msgspec
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.cli.options import (
@@ -26,15 +25,26 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import Output, Part, bold, dim, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
-from skillwire.client.registry import RemoteRegistry
 from skillwire.errors import TrustError, UsageError, ValidationError
 from skillwire.model.package import read_reference
 from skillwire.registry.accounts import Accounts, Actor
 from skillwire.registry.audit import read_entries, verify_entries
-from skillwire.server.routes import registry_messages as messages
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import RegistryAnswer
+    from skillwire.client.registry import RemoteRegistry
+    from skillwire.server.routes import registry_messages as messages
+else:
+
+    class _Messages:
+        """The types of a registry's answers, imported with the first answer."""
+
+        def __getattr__(self, name: str) -> type:
+            from skillwire.server.routes import registry_messages  # noqa: PLC0415  # msgspec, which --help needs not
+
+            return getattr(registry_messages, name)
+
+    messages = _Messages()
 
 T = TypeVar("T")
 A = TypeVar("A", bound="RegistryAnswer")
@@ -362,7 +372,7 @@ def audit(*, output: Output, verify: bool, expect: str | None, most: int | None,
         return
     if not most and number > len(kept):
         output.note(warning(f"only the newest {len(kept):,} of {number:,} entries are shown"))
-    changes = [_read(row, messages.AuditEntryObject) for row in kept]
+    changes = [messages.read_answer(row, messages.AuditEntryObject) for row in kept]
     output.document({"schema": "skillwire/registry/1", "answer": {"entries": changes}})
     output.table(
         [
@@ -488,7 +498,7 @@ def _print_carried(output: Output, done: str, folder: str, rows: Mapping[str, in
 def stats(*, output: Output, registry: str) -> None:
     """Show how many namespaces, packages, versions and downloads there are."""
     answer = _ask(output, registry, messages.RegistryStatistics, "GET /stats")
-    output.table([key, bold(f"{value:,}")] for key, value in msgspec.structs.asdict(answer).items())
+    output.table([key, bold(f"{getattr(answer, key):,}")] for key in answer.__struct_fields__)
 
 
 def _package(reference: str) -> str:
@@ -499,22 +509,14 @@ def _ask(output: Output, registry: str, kind: type[A], request: str, document: M
     """Send one request, such as ``GET /whoami``, print its answer as the document, and return it."""
     method, _, path = request.partition(" ")
     with open_client(output) as client:
-        answer = _read(client.registry(registry).request(method, path, document), kind)
+        answer = messages.read_answer(client.registry(registry).request(method, path, document), kind)
     output.document({"schema": "skillwire/registry/1", "answer": answer})
     return answer
 
 
 def _rows(output: Output, registry: str, kind: type[T], path: str, key: str) -> list[T]:
     with open_client(output) as client:
-        return [_read(row, kind) for row in client.registry(registry).rows(path, key)]
-
-
-def _read(answer: Mapping[str, object], kind: type[T]) -> T:
-    """Return what a registry answered, without unknown fields. Raises ValidationError (``REGISTRY_ANSWER``)."""
-    try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError as error:
-        raise ValidationError("REGISTRY_ANSWER", f"the answer has another form: {error}") from error
+        return [messages.read_answer(row, kind) for row in client.registry(registry).rows(path, key)]
 
 
 _LATEST: Final = 1e11  # seconds since the epoch, some thousands of years ahead

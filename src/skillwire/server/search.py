@@ -92,23 +92,23 @@ class NoSearch:
     def __init__(self, error: StorageError) -> None:
         self._error = error
 
-    def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:  # noqa: ARG002
+    def search(self, query: SearchQuery, values: Mapping[str, float] = {}) -> SearchPage:  # noqa: ARG002  # all fail alike
         """Raise the error."""
         raise self._error
 
-    def explain(self, text: str, names: Sequence[str]) -> Explanation:  # noqa: ARG002
+    def explain(self, text: str, names: Sequence[str]) -> Explanation:  # noqa: ARG002  # all fail alike
         """Raise the error."""
         raise self._error
 
-    def suggest(self, text: str) -> Sequence[str]:  # noqa: ARG002
+    def suggest(self, text: str) -> Sequence[str]:  # noqa: ARG002  # all fail alike
         """Raise the error."""
         raise self._error
 
-    def search_briefly(self, query: SearchQuery) -> SearchPage | None:  # noqa: ARG002
+    def search_briefly(self, query: SearchQuery) -> SearchPage | None:  # noqa: ARG002  # all fail alike
         """Return None, since :meth:`search` reports the error."""
         return None
 
-    def rank(self, text: str) -> Sequence[str]:  # noqa: ARG002
+    def rank(self, text: str) -> Sequence[str]:  # noqa: ARG002  # all fail alike
         """Raise the error."""
         raise self._error
 

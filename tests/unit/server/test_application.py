@@ -176,7 +176,7 @@ async def test_another_method_is_a_405_that_says_what_is_allowed(client, target,
     assert answer.status == 405
     assert {"GET", "HEAD"} <= set(answer.fields["allow"].replace(" ", "").split(","))
     assert answer.json()["error"]["code"] == "METHOD_NOT_ALLOWED"
-    assert answer.json()["error"]["details"] == {"method": method}
+    assert answer.json()["error"]["details"] == {"method": method, "fix": "Use a method of the Allow field."}
 
 
 @pytest.mark.parametrize("target", [INDEX, "/.well-known/skills/tools/SKILL.md"])

@@ -187,7 +187,8 @@ async def test_states_are_shown_with_their_reasons(site, browser):
     assert (file.status, unquote(file.fields["location"])) == (303, "/packages/bob/gone@1.0.0")
     assert (await browser.get("/packages/bob/gone@1.0.0/raw/SKILL.md")).status == 303
     await site.store.change_package(name, [change], state=State())
-    await site.store.set_version_state(name, "1.0.0", State(Status.YANKED, "It loses notes."), change)
+    for one in (name, PackageName("ann", "notes")):
+        await site.store.set_version_state(one, "1.0.0", State(Status.YANKED, "It loses notes."), change)
     page = await text(browser, "/packages/bob/gone")
     assert "Version 1.0.0 is yanked:" in page
     assert '1.0.0</a> <span class="mark yanked">yanked</span>' in await text(browser, DIFF)

@@ -251,7 +251,8 @@ async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, ser
 async def test_more_than_ten_findings_of_one_kind_are_folded_but_for_three(folder, client):
     write_skill(folder, "many", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(11)})
     write_skill(folder, "some", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(10)})
-    many, some = [await text(client, f"/skills/{name}/security") for name in ("many", "some")]
+    pages = [await text(client, f"/skills/{name}/security") for name in ("many", "some")]
+    many, some = [page.partition('<h2 id="findings">')[2] for page in pages]
     assert "<summary>8 more <code>HIDDEN_IN_FILE</code></summary>" in many
     assert many.partition("<summary>8 more")[0].count("<code>hidden-") == 3
     assert many.count("<code>hidden-") == 11

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from skillwire.errors import ValidationError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import Namespace, Package, PackageVersion, Role, Status
 from skillwire.registry.packages import PublishedVersion
 
 T = TypeVar("T", bound=Struct)
+A = TypeVar("A")
 
 
 class RegistryInfo(Struct):
@@ -365,6 +368,14 @@ class RegistryStatistics(Struct):
     versions: Annotated[int, "Number of versions"]
     downloads: Annotated[int, "Number of downloads"]
     bytes: Annotated[int, "Bytes of all artifacts"]
+
+
+def read_answer(answer: Mapping[str, object], kind: type[A]) -> A:
+    """Return what a registry answered, without unknown fields. Raises ValidationError (``REGISTRY_ANSWER``)."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise ValidationError("REGISTRY_ANSWER", f"the answer has another form: {error}") from error
 
 
 def make(kind: type[T], *values: Any, **fields: Any) -> T:

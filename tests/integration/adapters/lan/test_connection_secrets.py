@@ -490,7 +490,7 @@ class TestTokenGiver:
 
         async def slow(token, **recorded):
             await asyncio.sleep(0)  # the other request comes here too, unless it has to wait for its turn
-            await add(token, **recorded)
+            return await add(token, **recorded)
 
         monkeypatch.setattr(store, "add", slow)
         asked = SecretRequest("auth", "skill-a", "agent-002")

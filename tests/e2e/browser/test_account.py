@@ -92,7 +92,7 @@ def test_a_login_is_refused_without_scripts(enter, site):
     page = enter("/account/device", script=False)
     page.get_by_label("Code").fill("BBBB-BBBB")
     page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_role("alert")).to_contain_text("no login is waiting for this code")
+    expect(page.get_by_role("alert")).to_contain_text("No login is waiting for this code. Compare it")
     page.get_by_label("Code").fill(codes.user_code.lower())
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Refuse").click()

@@ -73,7 +73,7 @@ def test_no_page_has_a_barrier_or_is_wider_than_the_screen(visit, registry, widt
     for targets in (PAGES, MEMBERS):
         if targets is MEMBERS:
             page.goto(f"{root}/login?next=/publishers")
-            page.get_by_label("Token").fill(token)
+            page.get_by_role("textbox", name="Token").fill(token)
             page.get_by_role("button", name="Sign in").click()
             page.wait_for_url("**/publishers")
         for name, target in targets.items():

@@ -37,6 +37,7 @@ from skillwire.model.package import VersionReference, parse_requirement, read_re
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
+from skillwire.registry.accounts import Actor
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, run_all, work
@@ -64,7 +65,6 @@ _PIECE_BYTES: Final = 4 * limits.MIB
 _UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
 _SHOWN: Final = 20
 _TEXT: Final = 500
-_LIMIT: Final = "namespace:"
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
 _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
     one.exit_code: one
@@ -118,8 +118,8 @@ class _Unmet(NamedTuple):
 def _default_namespace(caller: Mapping[str, Any]) -> str:
     """Return the only namespace that a token is limited to, or else the account's own."""
     scopes = caller.get("scopes")
-    limited = [one for one in scopes if str(one).startswith(_LIMIT)] if isinstance(scopes, list) else []
-    return limited[0].removeprefix(_LIMIT) if len(limited) == 1 else str(caller.get("account", ""))
+    limited = Actor("", frozenset(map(str, scopes if isinstance(scopes, list) else ()))).namespaces()
+    return limited[0] if len(limited) == 1 else str(caller.get("account", ""))
 
 
 def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:

@@ -73,13 +73,15 @@ class PublishRight(NamedTuple):
 class PublishedVersion(NamedTuple):
     """The result of a publication, with the package afterwards and the number of the change.
 
-    ``repeated`` if the same bytes were already published, ``checked`` for a dry run of new ones.
+    ``repeated`` if the same bytes were already published, ``checked`` for a dry run of new ones. ``yanked`` are the
+    other versions of the package with the same bytes that are yanked.
     """
 
     version: PackageVersion
     how: Literal["created", "repeated", "checked"]
     package: Package
     change: int = 0
+    yanked: Sequence[PackageVersion] = ()
 
 
 class Registry:
@@ -217,13 +219,16 @@ class Registry:
             raise ValueError(f"{skill.publisher} is not the namespace {right.namespace}")
         check_identifiers(skill)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
+        copies = await self.store.by_artifact(skill.artifact.digest, limits.REGISTRY_PAGE)
+        others = [copy for copy in copies if copy.package == one.package and copy.version != one.version]
+        yanked = [copy for copy in others if copy.state.status is Status.YANKED]
         if dry_run:
-            return await self._preview(one)
+            return (await self._preview(one))._replace(yanked=yanked)
         if right.is_new:
             with suppress(ConflictError):  # a concurrent publication created it; the store checks the role
                 await self._make_namespace(actor, right.namespace)
         details: dict[str, object] = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
-        if await self._is_in_quarantine(one):
+        if await self._has_quarantined(copies):
             details["in_quarantine"] = True  # not where: that package may be private
         change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **details)
         how, package, number, reason, narrows = await self.store.publish(one, prepared.artifact, change)
@@ -237,7 +242,7 @@ class Registry:
             raise closed(package)
         else:
             raise unpublishable(one, how, reason)
-        return PublishedVersion(one, how, package or one.follow(None), number)
+        return PublishedVersion(one, how, package or one.follow(None), number, yanked)
 
     async def _preview(self, one: PackageVersion) -> PublishedVersion:
         """Return the result that publishing ``one`` would have now. Raises ConflictError, TrustError."""
@@ -261,19 +266,13 @@ class Registry:
             raise unpublishable(one, "full")
         return PublishedVersion(one, "checked", one.follow(package))
 
-    async def _is_in_quarantine(self, one: PackageVersion) -> bool:
-        """Whether any package has the bytes of ``one`` in quarantine."""
-        for other in await self.store.by_artifact(one.skill.artifact.digest, limits.REGISTRY_PAGE):
-            package = await self.store.package(other.package)
-            if Status.QUARANTINED in {other.state.status, package and package.state.status}:
+    async def _has_quarantined(self, copies: Sequence[PackageVersion]) -> bool:
+        """Whether one of these versions, or its package, is in quarantine."""
+        for one in copies:
+            package = await self.store.package(one.package)
+            if Status.QUARANTINED in {one.state.status, package and package.state.status}:
                 return True
         return False
-
-    async def yanked_copies(self, one: PackageVersion) -> list[PackageVersion]:
-        """Return the other versions of the package with the bytes of ``one`` that are yanked."""
-        found = await self.store.by_artifact(one.skill.artifact.digest, limits.REGISTRY_PAGE)
-        copies = [other for other in found if other.package == one.package and other.version != one.version]
-        return [other for other in copies if other.state.status is Status.YANKED]
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
         """Return the requirements of a skill on this registry's packages that no version for ``principal`` meets."""

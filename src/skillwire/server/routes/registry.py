@@ -413,7 +413,7 @@ class UploadRoutes:
             with suppress(ProblemError):  # the catalog is still being loaded
                 usable = (await context.load()).listed_usable.skills
                 unmet += await asyncio.to_thread(unmet_capabilities, usable, skill.requires)
-        return messages.publication_object(made, unmet, await self._registry.yanked_copies(made.version))
+        return messages.publication_object(made, unmet)
 
     async def begin(self, context: RequestContext) -> ASGIApp:
         """Start an upload, or find a started one."""

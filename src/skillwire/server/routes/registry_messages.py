@@ -408,10 +408,8 @@ def version_object(version: PackageVersion, package: Package, site: str, *, with
     return make(VersionObject, version, skill.artifact, skill, status=status, url=url, files=files)
 
 
-def publication_object(
-    published: PublishedVersion, unmet: Iterable[str], yanked: Iterable[PackageVersion]
-) -> PublicationObject:
-    """Return a publication as a document, with warnings about unmet requirements and ``yanked`` copies."""
+def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> PublicationObject:
+    """Return a publication as a document, with warnings about unmet requirements and yanked copies."""
     version, skill = published.version, published.version.skill
     fix = "Publish what it requires, or correct requires in skill.toml."
     missing = [
@@ -420,7 +418,7 @@ def publication_object(
     ]
     again = [
         f"{one.package} {one.version} has the same bytes, and is yanked: {one.state.reason or 'no reason is given'}"
-        for one in yanked
+        for one in published.yanked
     ]
     fix = "Correct what it was yanked for, and publish a higher version; or yank this one."
     copies = [FindingObject("YANKED", "warning", text, "skill.toml", fix) for text in again]

@@ -5,11 +5,11 @@ import queue
 import re
 import shlex
 import subprocess
-import threading
 import time
 from typing import Final, NamedTuple
 
 from tests.interop.peers import PATIENCE, find_peer
+from tests.support.processes import follow
 
 _BUS: Final = """<busconfig>
   <listen>unix:path={folder}/bus</listen>
@@ -52,7 +52,7 @@ class Lines:
         self.process = process
         self.seen: list[str] = []
         self._lines: queue.Queue = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        follow(process, lambda line: self._lines.put(line.rstrip("\n")))
 
     def wait_for(self, is_it):
         """Return the first line, of those that come and those that were read, for which ``is_it`` holds."""
@@ -77,10 +77,6 @@ class Lines:
         """End the process."""
         self.process.terminate()
         self.process.wait(PATIENCE)
-
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
 
 
 class Avahi:

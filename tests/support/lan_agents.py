@@ -4,12 +4,12 @@ import json
 import queue
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from tests.support import lan_agent_process
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.forked import ForkedPython
+from tests.support.processes import follow
 
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
 FAST = {"heartbeat_interval": 0.5, "timeout": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
@@ -31,7 +31,7 @@ class Agent:
         self.name = name
         self.changes: list[dict] = []
         self._lines: queue.Queue = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        follow(process, lambda line: self._lines.put(json.loads(line)))
         defaults = {"agent_id": name, "use_unverified": True, "mdns": False}
         offers = [{"skill": skill} for skill in skills]
         self._write(
@@ -84,10 +84,6 @@ class Agent:
     def _write(self, **line):
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(json.loads(line))
 
 
 def on_host(network, host, skills=(), **options):

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from tests.support.command import run_command
@@ -25,6 +26,23 @@ def skillwire(*arguments, home, **options):
         env={**os.environ, "SKILLWIRE_HOME": str(home)},
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )
+
+
+def follow(process, use):
+    """Give each whole line that a process prints to ``use``, in a thread of its own, until there are no more.
+
+    The stream is the thread's alone from now on: whoever ends the process by ``communicate`` neither reads the half of
+    a line nor closes the stream below the reader.
+    """
+    stream, process.stdout = process.stdout, None
+
+    def read():
+        with stream:
+            for line in stream:
+                if line.endswith("\n"):  # a process that is killed may leave the half of one
+                    use(line)
+
+    threading.Thread(target=read, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.forked import ForkedPython
 from tests.support.loopback_lan import own_lan
+from tests.support.processes import follow
 from tests.support.terminal import Terminal
 
 from skillwire import AsyncClient, Client
@@ -29,7 +29,6 @@ class Place:
     def __init__(self, folder):
         self.folder = folder
         self.processes: list[subprocess.Popen] = []
-        self.readers: list[threading.Thread] = []
         lan = self.own = own_lan()
         (folder / "discovery.toml").write_text(
             f"[udp]\ninterfaces = ['lo']\nmulticastGroup = '{lan.group}'\nport = {lan.port}\n[mdns]\nenabled = false\n"
@@ -52,9 +51,7 @@ class Place:
         )
         self.processes.append(process)
         lines: list[str] = []
-        reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
-        reader.start()
-        self.readers.append(reader)
+        follow(process, lines.append)
 
         def said(pattern):
             def look():
@@ -89,11 +86,6 @@ class Place:
         )
 
 
-def _read(stream, lines):
-    for line in stream:
-        lines.append(line)
-
-
 def write_skill(folder, name, *, capabilities=("org-data-read",), scenes=("auth",)):
     """Write a skill of instructions; return its folder."""
     skill = folder / name
@@ -119,11 +111,6 @@ def lan(tmp_path):
         if process.poll() is None:
             process.kill()
             process.wait(PATIENCE)
-    for reader in place.readers:
-        reader.join(PATIENCE)
-    for process in place.processes:
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 @pytest.fixture

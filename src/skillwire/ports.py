@@ -235,8 +235,9 @@ class PackageStore(Protocol):
 
         ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``precedence``: another one is
         there that differs only in build metadata. ``closed``: its package takes no versions. ``full``: it has as many
-        as it may. ``quarantined``: another version of its package has the same artifact and is in quarantine. A version
-        narrower than its package narrows its access.
+        as it may. ``quarantined``: another version of its package has the same artifact and is in quarantine; if
+        another package has it in quarantine, the entry says ``in_quarantine``. A version narrower than its package
+        narrows its access.
         """
 
     async def fits(self, version: PackageVersion) -> bool:

@@ -37,7 +37,7 @@ from skillwire.model.package import (
 )
 from skillwire.registry.audit import verify_entries
 
-NOTES = PackageName("acme", "notes")
+NOTES, MEMOS = PackageName("acme", "notes"), PackageName("acme", "memos")
 UPLOADED = Digest.of(b"as it was sent")
 
 
@@ -250,6 +250,31 @@ class TestVersions:
         assert [publish(store, "1.0.3", b"two"), publish(store, name="memos")] == ["created", "created"]
         store.set_version_state(NOTES, "1.0.1", State(), change())
         assert publish(store, "1.0.4") == "created"
+
+    def test_what_is_withdrawn_of_the_same_bytes_is_told(self, store):
+        for number in ("1.0.0", "1.0.1", "1.0.2"):
+            publish(store, number)
+        publish(store, name="memos")
+        for name, number, why in ((NOTES, "1.0.0", "old"), (NOTES, "1.0.1", ""), (MEMOS, "1.0.0", "elsewhere")):
+            store.set_version_state(name, number, State(Status.YANKED, why), change())
+        yanked = {"1.0.0": "old", "1.0.1": ""}
+        assert store.publish(make_version("1.0.3"), b"one", change()).yanked == yanked
+        assert store.publish(make_version("1.0.2"), b"one", change()).yanked == yanked
+        assert store.publish(make_version("1.0.1"), b"one", change()).yanked == {"1.0.0": "old"}
+        assert store.publish(make_version("1.0.4", b"two"), b"two", change()).yanked == {}
+
+    @pytest.mark.parametrize("version", ["1.0.0", None])
+    def test_the_entry_says_that_another_package_has_the_bytes_in_quarantine(self, store, version):
+        publish(store, name="memos")
+        state = State(Status.QUARANTINED, "steals keys")
+        if version:
+            store.set_version_state(MEMOS, version, state, change())
+        else:
+            store.change_package(MEMOS, [change()], state=state)
+        publish(store, "1.0.0", b"two")
+        publish(store, "1.0.1")
+        *_, other, same = store.audit(0, 99)
+        assert ("in_quarantine" in other.change.details, same.change.details["in_quarantine"]) == (False, True)
 
     def test_of_many_with_one_version_one_is_published(self, store):
         with ThreadPoolExecutor(4) as pool:

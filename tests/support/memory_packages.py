@@ -205,15 +205,21 @@ class MemoryPackages:
         if package.state.status in CLOSED or package.renamed_to:
             return StoredVersion("closed", package)
         same = self._versions.get(name, {}).get(version.version)
+        copies = [one for one in await self.by_artifact(skill.artifact.digest, None) if one is not same]
+        yanked = {
+            one.version: one.state.reason for one in copies if one.state.status is Status.YANKED and one.package == name
+        }
         if same is not None:
             is_same = same.skill.artifact.digest == skill.artifact.digest
-            return StoredVersion("repeated", package) if is_same else StoredVersion("conflict")
+            return StoredVersion("repeated", package, yanked=yanked) if is_same else StoredVersion("conflict")
         for number in self._versions.get(name, {}):
             if version_order(number) == version_order(version.version):
                 return StoredVersion("precedence", reason=number)
-        for one in self._versions.get(name, {}).values():
-            if one.state.status is Status.QUARANTINED and one.skill.artifact.digest == skill.artifact.digest:
+        for one in copies:
+            if one.state.status is Status.QUARANTINED and one.package == name:
                 return StoredVersion("quarantined", package, reason=one.state.reason)
+            if Status.QUARANTINED in {one.state.status, self._packages[one.package].state.status}:
+                change = change._replace(details={**change.details, "in_quarantine": True})
         if not await self.fits(version):
             return StoredVersion("full")
         self._versions.setdefault(name, {})[version.version] = version
@@ -223,7 +229,7 @@ class MemoryPackages:
         self._own_name(name)
         self._record(change)
         narrows = access is not package.access
-        return StoredVersion("created", self._packages[name], self._changed[name], narrows=narrows)
+        return StoredVersion("created", self._packages[name], self._changed[name], narrows=narrows, yanked=yanked)
 
     async def fits(self, version):
         others = sum(len(pack_skill(one.skill)) for one in self._versions.get(version.package, {}).values())

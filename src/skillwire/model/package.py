@@ -272,7 +272,8 @@ class StoredVersion(NamedTuple):
     """How storing a version ended, its package then if it is there now, and the number of the change.
 
     ``reason`` is why its bytes are in quarantine, or the other version of its precedence; ``narrows`` whether it has
-    narrowed the access of its package.
+    narrowed the access of its package; ``yanked`` is number → reason of the package's other versions with its
+    bytes that are yanked.
     """
 
     how: Literal["created", "repeated", "conflict", "precedence", "closed", "full", "quarantined"]
@@ -280,6 +281,7 @@ class StoredVersion(NamedTuple):
     change: int = 0
     reason: str = ""
     narrows: bool = False
+    yanked: Mapping[str, str] = {}
 
 
 def version_order(version: str) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ from skillwire.registry.access import (
 from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
@@ -73,15 +73,15 @@ class PublishRight(NamedTuple):
 class PublishedVersion(NamedTuple):
     """The result of a publication, with the package afterwards and the number of the change.
 
-    ``repeated`` if the same bytes were already published, ``checked`` for a dry run of new ones. ``yanked`` are the
-    other versions of the package with the same bytes that are yanked.
+    ``repeated`` if the same bytes were already published, ``checked`` for a dry run of new ones. ``yanked`` is
+    number → reason of the package's other versions with the same bytes that are yanked.
     """
 
     version: PackageVersion
     how: Literal["created", "repeated", "checked"]
     package: Package
     change: int = 0
-    yanked: Sequence[PackageVersion] = ()
+    yanked: Mapping[str, str] = {}
 
 
 class Registry:
@@ -219,30 +219,25 @@ class Registry:
             raise ValueError(f"{skill.publisher} is not the namespace {right.namespace}")
         check_identifiers(skill)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
-        copies = await self.store.by_artifact(skill.artifact.digest, limits.REGISTRY_PAGE)
-        others = [copy for copy in copies if copy.package == one.package and copy.version != one.version]
-        yanked = [copy for copy in others if copy.state.status is Status.YANKED]
         if dry_run:
-            return (await self._preview(one))._replace(yanked=yanked)
+            return await self._preview(one)
         if right.is_new:
             with suppress(ConflictError):  # a concurrent publication created it; the store checks the role
                 await self._make_namespace(actor, right.namespace)
-        details: dict[str, object] = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
-        if await self._has_quarantined(copies):
-            details["in_quarantine"] = True  # not where: that package may be private
+        details = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, Role.PUBLISHER, "version.publish", f"{one.package}@{skill.version}", **details)
-        how, package, number, reason, narrows = await self.store.publish(one, prepared.artifact, change)
-        if how == "created":
-            await self._follow(withdraws=narrows)
-        elif how == "repeated":
+        stored = await self.store.publish(one, prepared.artifact, change)
+        if stored.how == "created":
+            await self._follow(withdraws=stored.narrows)
+        elif stored.how == "repeated":
             one = await self.store.version(one.package, one.version) or one
-        elif how == "quarantined":
-            raise quarantined(one, reason)
-        elif how == "closed" and package:
-            raise closed(package)
+        elif stored.how == "quarantined":
+            raise quarantined(one, stored.reason)
+        elif stored.how == "closed" and stored.package:
+            raise closed(stored.package)
         else:
-            raise unpublishable(one, how, reason)
-        return PublishedVersion(one, how, package or one.follow(None), number, yanked)
+            raise unpublishable(one, stored.how, stored.reason)
+        return PublishedVersion(one, stored.how, stored.package or one.follow(None), stored.change, stored.yanked)
 
     async def _preview(self, one: PackageVersion) -> PublishedVersion:
         """Return the result that publishing ``one`` would have now. Raises ConflictError, TrustError."""
@@ -254,25 +249,20 @@ class Registry:
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise unpublishable(one, "conflict")
+        others = [other for other in await self.store.versions(one.package) if other.version != one.version]
+        copies = [other for other in others if other.skill.artifact.digest == one.skill.artifact.digest]
+        yanked = {copy.version: copy.state.reason for copy in copies if copy.state.status is Status.YANKED}
         if stored is not None:
-            return PublishedVersion(stored, "repeated", package)
-        for other in await self.store.versions(one.package):
+            return PublishedVersion(stored, "repeated", package, yanked=yanked)
+        for other in others:
             if version_order(other.version) == version_order(one.version):
                 raise unpublishable(one, "precedence", other.version)
-            is_same = other.skill.artifact.digest == one.skill.artifact.digest
-            if is_same and other.state.status is Status.QUARANTINED:
-                raise quarantined(one, other.state.reason)
+        for copy in copies:
+            if copy.state.status is Status.QUARANTINED:
+                raise quarantined(one, copy.state.reason)
         if not await self.store.fits(one):
             raise unpublishable(one, "full")
-        return PublishedVersion(one, "checked", one.follow(package))
-
-    async def _has_quarantined(self, copies: Sequence[PackageVersion]) -> bool:
-        """Whether one of these versions, or its package, is in quarantine."""
-        for one in copies:
-            package = await self.store.package(one.package)
-            if Status.QUARANTINED in {one.state.status, package and package.state.status}:
-                return True
-        return False
+        return PublishedVersion(one, "checked", one.follow(package), yanked=yanked)
 
     async def unmet(self, principal: Principal, skill: Skill) -> list[str]:
         """Return the requirements of a skill on this registry's packages that no version for ``principal`` meets."""

@@ -82,15 +82,16 @@ class Body:
 
 
 class SpooledBody(NamedTuple):
-    """A body in a file, and its digest."""
+    """A body in a file, its digest and its size."""
 
     file: BinaryIO
     digest: Digest
+    size: int
 
     async def read(self) -> bytes:
         """Return its bytes."""
         self.file.seek(0)
-        return await asyncio.to_thread(self.file.read)
+        return await asyncio.to_thread(self.file.read) if self.size > limits.REGISTRY_ROW_BYTES else self.file.read()
 
 
 class Bodies:
@@ -145,7 +146,7 @@ class Bodies:
                         await asyncio.to_thread(file.write, piece)
                     else:
                         file.write(piece)
-                yield SpooledBody(file, Digest(f"sha256:{digest.hexdigest()}"))
+                yield SpooledBody(file, Digest(f"sha256:{digest.hexdigest()}"), size)
         except OSError as error:
             raise StorageError("STORAGE", f"the body cannot be written: {error.strerror or error}") from error
         finally:

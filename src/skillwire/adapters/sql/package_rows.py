@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.model.access import Access
 from skillwire.model.catalog import unpack_skill
@@ -33,7 +33,7 @@ from skillwire.registry.access import Standing, check_change, check_names, check
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.adapters.sql import Connection
 
@@ -58,7 +58,28 @@ LOOKED_UP: Final = {
     True: "packages WHERE",
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
 }
+#: The versions with an artifact that are yanked or in quarantine, by themselves or with their package.
+_WITHDRAWN: Final = (
+    "SELECT packages.number, version, versions.status, versions.reason, packages.status FROM versions "
+    f"JOIN packages ON number = package WHERE artifact = ? AND (packages.status = '{Status.QUARANTINED.value}' "
+    f"OR versions.status IN ('{Status.YANKED.value}', '{Status.QUARANTINED.value}'))"
+)
 _ACCESS: Final = {access.value: access for access in Access}
+
+
+class WithdrawnCopies(NamedTuple):
+    """What is withdrawn of an artifact.
+
+    ``yanked`` is number → reason of the package's versions with it that are yanked, and ``quarantined`` why it is in
+    quarantine in the package.
+    """
+
+    yanked: Mapping[str, str]
+    quarantined: str | None
+    are_quarantined_elsewhere: bool
+
+
+NONE_WITHDRAWN: Final = WithdrawnCopies({}, None, False)
 
 
 def read_account(row: tuple[Any, ...] | None) -> Account | None:
@@ -132,6 +153,20 @@ async def check_standing(connection: Connection, change: Change, namespace: str)
     """Check that a change may still be made in a namespace. Raises as :func:`check_change`."""
     found = await connection.row(f"SELECT {STANDING}", standing_values(change, namespace))
     check_change(change, namespace, Standing(*found))
+
+
+async def find_withdrawn(connection: Connection, digest: bytes, number: int | None, version: str) -> WithdrawnCopies:
+    """Return what is withdrawn of an artifact, for another ``version`` of the package in row ``number``."""
+    yanked: dict[str, str] = {}
+    quarantined, is_elsewhere = None, False
+    for package, other, status, reason, status_of_package in await connection.rows(_WITHDRAWN, (digest,)):
+        if package == number and status == Status.QUARANTINED:
+            quarantined = reason
+        elif package == number and other != version:
+            yanked[other] = reason
+        elif package != number and Status.QUARANTINED in {status, status_of_package}:
+            is_elsewhere = True
+    return WithdrawnCopies(yanked, quarantined, is_elsewhere)
 
 
 async def find_package(

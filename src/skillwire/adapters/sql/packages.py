@@ -19,6 +19,7 @@ from skillwire.adapters.sql.package_rows import (
     LAST_ENTRY,
     LOOKED_UP,
     NAMESPACE,
+    NONE_WITHDRAWN,
     OF_PACKAGES,
     PACKAGE,
     STANDING,
@@ -27,6 +28,7 @@ from skillwire.adapters.sql.package_rows import (
     check_standing,
     find_changeable,
     find_package,
+    find_withdrawn,
     insert_namespace,
     raw_digest,
     read_account,
@@ -78,11 +80,6 @@ _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 #: How many bytes the versions of a package hold.
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
-#: Why an artifact is in quarantine in a package.
-_QUARANTINED: Final = (
-    "(SELECT reason FROM versions AS other WHERE other.package = packages.number AND other.artifact = ?7 "
-    f"AND other.status = '{Status.QUARANTINED.value}' LIMIT 1)"
-)
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
@@ -251,30 +248,34 @@ class SqlPackages(Store):
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
         query = (
-            f"SELECT {STANDING}, versions.version, versions.artifact, {_HELD}, {_QUARANTINED}, last, audit.digest, "
-            f"{OF_PACKAGES} FROM (SELECT 1) AS one "
-            "LEFT JOIN packages ON packages.namespace = ?4 AND packages.name = ?5 "
+            f"SELECT {STANDING}, packages.number, versions.version, versions.artifact, {_HELD}, "
+            f"EXISTS (SELECT 1 FROM artifacts WHERE digest = ?7), last, audit.digest, {OF_PACKAGES} "
+            "FROM (SELECT 1) AS one LEFT JOIN packages ON packages.namespace = ?4 AND packages.name = ?5 "
             "LEFT JOIN versions ON package = number AND version >= ?6 AND version < ?6 || ',' "  # follows + in order
             f"LEFT JOIN ({LAST_ENTRY}) AS audit ON TRUE ORDER BY versions.version = ?8 DESC LIMIT 1"
         )
         sought = (name.name, version.version.partition("+")[0], digest, version.version)
         found = await connection.row(query, (*standing_values(change, name.namespace), *sought))
-        stored, same, held, reason, last, previous, *row = found[4:]
+        number, stored, same, held, is_known, last, previous, *row = found[4:]
         check_change(change, name.namespace, Standing(*found[:4]))
         package = None if row[0] is None else read_package(row)
         if package and (package.state.status in CLOSED or package.renamed_to):
             return StoredVersion("closed", package)
         if stored not in {None, version.version}:
             return StoredVersion("precedence", reason=stored)
+        if same not in {None, digest}:
+            return StoredVersion("conflict")
+        copies = await find_withdrawn(connection, digest, number, version.version) if is_known else NONE_WITHDRAWN
         if same is not None:
-            return StoredVersion("repeated", package) if same == digest else StoredVersion("conflict")
-        if reason is not None:
-            return StoredVersion("quarantined", package, reason=reason)
+            return StoredVersion("repeated", package, yanked=copies.yanked)
+        if copies.quarantined is not None:
+            return StoredVersion("quarantined", package, reason=copies.quarantined)
         if not _fits(held, packed):
             return StoredVersion("full")
         if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
         after = version.follow(package)
+        narrows = package is not None and after.access is not package.access
         # It owns its name at the root unless it is private, or another one was given that name before.
         owns = f"?4 != '{Access.PRIVATE.value}' AND NOT EXISTS (SELECT 1 FROM packages WHERE name = ?2 AND owns_name)"
         kept = "owns_name = packages.owns_name OR excluded.owns_name"
@@ -284,26 +285,24 @@ class SqlPackages(Store):
             f"VALUES (?1, ?2, ?3, ?4, ?5, '', '', ?6, '', {owns}, {_NEXT_CHANGE}) "
             f"ON CONFLICT (namespace, name) DO UPDATE SET {kept}, {taken} RETURNING number, changed"
         )
-        values = (*name, after.created, after.access.value, Status.ACTIVE.value, after.latest)
-        number, changed = await connection.row(statement, values)
+        row = (*name, after.created, after.access.value, Status.ACTIVE.value, after.latest)
+        number, changed = await connection.row(statement, row)
         statement = "INSERT INTO artifacts (digest, content, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         await connection.run(statement, (digest, content, skill.artifact.size))
-        columns = f"package, version, artifact, {VERSION}"
-        await connection.run(
-            f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(number, version.version, digest),
-                *(packed, version.published, version.publisher, raw_digest(version.uploaded)),
-                *state_row(version.state),
-            ),
+        statement = (
+            f"INSERT INTO versions (package, version, artifact, {VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
+        own = (number, version.version, digest, packed, version.published, version.publisher)
+        await connection.run(statement, (*own, raw_digest(version.uploaded), *state_row(version.state)))
         rows = [(*name, number, version.version) for name in required_packages(skill.requires, skill.publisher)]
         present = "coalesce((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
         await connection.run_many(
             f"INSERT INTO requirements VALUES ({present}, ?2, ?3, ?4) ON CONFLICT DO NOTHING", rows
         )
+        if copies.are_quarantined_elsewhere:  # not where: that package may be private
+            change = change._replace(details={**change.details, "in_quarantine": True})
         await append_entry(connection, change, last, previous)
-        return StoredVersion("created", after, changed, narrows=bool(package and after.access is not package.access))
+        return StoredVersion("created", after, changed, narrows=narrows, yanked=copies.yanked)
 
     @reads
     async def fits(self, connection: Connection, version: PackageVersion) -> bool:

@@ -417,8 +417,8 @@ def publication_object(published: PublishedVersion, unmet: Iterable[str]) -> Pub
         for text in unmet
     ]
     again = [
-        f"{one.package} {one.version} has the same bytes, and is yanked: {one.state.reason or 'no reason is given'}"
-        for one in published.yanked
+        f"{published.package.name} {number} has the same bytes, and is yanked: {reason or 'no reason is given'}"
+        for number, reason in published.yanked.items()
     ]
     fix = "Correct what it was yanked for, and publish a higher version; or yank this one."
     copies = [FindingObject("YANKED", "warning", text, "skill.toml", fix) for text in again]

@@ -263,11 +263,9 @@ class SqlPackages(Store):
             return StoredVersion("closed", package)
         if stored not in {None, version.version}:
             return StoredVersion("precedence", reason=stored)
-        if same not in {None, digest}:
-            return StoredVersion("conflict")
         copies = await find_withdrawn(connection, digest, number, version.version) if is_known else NONE_WITHDRAWN
         if same is not None:
-            return StoredVersion("repeated", package, yanked=copies.yanked)
+            return StoredVersion("repeated" if same == digest else "conflict", package, yanked=copies.yanked)
         if copies.quarantined is not None:
             return StoredVersion("quarantined", package, reason=copies.quarantined)
         if not _fits(held, packed):

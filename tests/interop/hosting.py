@@ -229,30 +229,35 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def behind_tls(url: str, folder: Path, host: str = "localhost") -> Iterator[tuple[str, Path]]:
     """Give an address with TLS in front of ``url``, and the file of the authority that its certificate is of."""
-    authority, target, loop = trustme.CA(), urlsplit(url), asyncio.new_event_loop()
+    authority, target = trustme.CA(), urlsplit(url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(host).configure_cert(context)
     authority.cert_pem.write_to_path(str(folder / "authority.pem"))
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(65_536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(65_536):
+                    writer.write(data)
+                    await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner = await asyncio.open_connection(target.hostname, target.port)
-        await asyncio.gather(pass_on(reader, inner[1]), pass_on(inner[0], writer))
+        with contextlib.suppress(asyncio.CancelledError):  # at the end, when a client has not hung up yet
+            inner = await asyncio.open_connection(target.hostname, target.port)
+            await asyncio.gather(pass_on(reader, inner[1]), pass_on(inner[0], writer))
 
-    server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0, ssl=context))
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"https://{host}:{server.sockets[0].getsockname()[1]}", folder / "authority.pem"
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        server.close()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # it cancels what is open at the end
+        loop = runner.get_loop()
+        server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0, ssl=context))
+        thread = Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"https://{host}:{server.sockets[0].getsockname()[1]}", folder / "authority.pem"
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()

@@ -6,13 +6,14 @@ import queue
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
+from functools import partial
 from urllib.parse import urlsplit
 
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE
 from tests.support.forked import ForkedPython, run_forked
+from tests.support.processes import follow
 
 #: Faster than by default, so that nobody waits half a minute for an eviction.
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
@@ -57,8 +58,8 @@ class LanServer:
             text=True,
         )
         self._events: queue.Queue = queue.Queue()
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
+        take, end = self._events.put, partial(self._events.put, None)
+        self._reading = follow(self.process, lambda line: take(json.loads(line)), end)
 
     def event(self, name):
         while True:
@@ -107,12 +108,6 @@ class LanServer:
 
     def log(self):
         return (self.home / "errors.log").read_text()
-
-    def _read(self):
-        with self.process.stdout as lines:
-            for line in lines:
-                self._events.put(json.loads(line))
-        self._events.put(None)
 
 
 def yaml_of(tables, depth=0):

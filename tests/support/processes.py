@@ -28,8 +28,8 @@ def skillwire(*arguments, home, **options):
     )
 
 
-def follow(process, use):
-    """Give each whole line that a process prints to ``use``, in a thread of its own, until there are no more.
+def follow(process, use, at_end=lambda: None):
+    """Give each whole line that a process prints to ``use``, then call ``at_end``; return the thread that does it.
 
     The stream is the thread's alone from now on: whoever ends the process by ``communicate`` neither reads the half of
     a line nor closes the stream below the reader.
@@ -41,8 +41,11 @@ def follow(process, use):
             for line in stream:
                 if line.endswith("\n"):  # a process that is killed may leave the half of one
                     use(line)
+        at_end()
 
-    threading.Thread(target=read, daemon=True).start()
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
 
 
 @contextlib.contextmanager

@@ -1,7 +1,10 @@
 """What pages are held to in a browser."""
 
 import pytest
+from tests.support import eventually
 
+#: Milliseconds that a browser may take for anything that a test waits for; by default Playwright waits for 5 seconds.
+PATIENCE = 1000 * eventually.PATIENCE
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

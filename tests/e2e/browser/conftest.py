@@ -9,6 +9,7 @@ import struct
 import zlib
 
 import pytest
+from tests.support.browser import PATIENCE
 from tests.support.publishing import ServeProcess, write_skill
 
 CHROMIUM = shutil.which("chromium")
@@ -59,8 +60,9 @@ def chromium():
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    playwright.expect.set_options(PATIENCE)
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -117,7 +119,7 @@ def visit(chromium, served):
                 "document.addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.blockedURI))"
             )
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))

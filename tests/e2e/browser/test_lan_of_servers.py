@@ -10,7 +10,6 @@ from tests.support.free_port import free_port
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
-PATIENCE = 30_000.0  # milliseconds
 #: Loopback carries multicast, and nothing of it leaves the machine; a port of its own keeps tests apart.
 SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\n    enabled: false\n"
 
@@ -40,13 +39,13 @@ def test_what_another_server_announces_is_seen_until_it_says_goodbye(visit, plac
         page.get_by_label("API key").fill(key_of(place, "kitchen"))
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/lan")
-        expect(page.locator(".lan-table")).to_contain_text("notes-of-kitchen", timeout=PATIENCE)
+        expect(page.locator(".lan-table")).to_contain_text("notes-of-kitchen")
         page.evaluate("window.still = true")
         with serve(place, "attic"):
             row = page.locator(".lan-table tr", has_text="notes-of-attic")
-            expect(row).to_contain_text("Healthy", timeout=PATIENCE)
+            expect(row).to_contain_text("Healthy")
             expect(row).to_contain_text("Unverified")
             expect(page.locator(".map.wide .hub")).to_have_count(2)
             expect(page.locator(".map.wide")).to_contain_text("this server")
-        expect(page.locator(".lan-table")).not_to_contain_text("notes-of-attic", timeout=PATIENCE)
+        expect(page.locator(".lan-table")).not_to_contain_text("notes-of-attic")
         assert page.evaluate("window.still") is True

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 from playwright.sync_api import Error as PlaywrightError
+from tests.support.browser import PATIENCE
 from tests.support.command import run_command
 from tests.support.invoking import write_action
 from tests.support.loopback_server import Handler, LoopbackServer
@@ -74,11 +75,11 @@ def key(served):
 def look(chromium):
     """Return what opens a page in a browser that finds each name of ``.example`` on this machine."""
     rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
+    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules], timeout=PATIENCE)
 
     def look(address):
         page = browser.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         page.goto(address)
         return page
 

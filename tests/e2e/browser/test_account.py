@@ -106,6 +106,7 @@ def test_every_page_is_readable_on_every_screen(enter, visit, site, width, theme
     found = {}
 
     def look(name):
+        page.wait_for_load_state()  # a click waits until a page begins to load
         found[name] = (page.evaluate(TOO_WIDE), violations(page))
 
     look("account")

@@ -166,7 +166,7 @@ def test_the_list_is_paged(enter):
     assert second
     assert not first & second
     page.get_by_role("link", name="Newest").click()
-    assert rows(page).count() == 50
+    expect(rows(page)).to_have_count(50)
 
 
 def test_a_row_leads_to_the_timeline_which_follows_what_happens(enter, site):
@@ -392,6 +392,7 @@ def test_no_page_has_a_barrier_or_is_wider_than_the_screen(enter, site, targets,
     check_pages(page, site, targets)
     page.goto(site.address + targets["task"])
     page.get_by_role("button", name="Hand in").click()
+    page.wait_for_load_state()
     expect(page.get_by_role("alert")).to_be_visible()
     assert (page.evaluate(TOO_WIDE), violations(page)) == (0, [])
 
@@ -426,6 +427,7 @@ def test_the_inbox_on_a_phone_shows_the_urgent_first_and_announces_new_tasks(sit
     expect(page.get_by_role("link", name="Pick 3 lamps")).to_be_visible()
     assert page.evaluate("told") == ["Pick 3 lamps"]
     page.get_by_role("link", name="Pick 3 lamps").click()
+    page.wait_for_load_state()  # with its styles, which the sizes depend on
     claim = page.get_by_role("button", name="Claim this task")
     assert claim.bounding_box()["height"] >= 48
     places = [page.get_by_text(text).bounding_box()["y"] for text in ("What is given", "Claim this task")]

@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from playwright.sync_api import expect
 from tests.support.browser import TOO_WIDE, violations
 from tests.support.publishing import ServeProcess
 from tests.support.registry_site import RegistrySite, skill_files, tar_gz
@@ -93,10 +94,11 @@ def test_without_a_script_and_by_keyboard_versions_are_compared(visit, registry)
     page.wait_for_url("**/diff?from=1.0.0&to=1.1.0")
     assert page.locator(".added code").all_inner_texts()[-1].startswith("<b>pay</b>[U+202E]me")
     page.get_by_role("link", name="scripts/run.py").nth(1).click()
-    assert page.locator(".lines > div").count() == 60
+    expect(page.locator(".lines > div")).to_have_count(60)
     page.get_by_role("link", name="Publishers", exact=True).first.click()
     page.get_by_role("link", name="ann", exact=True).click()
-    assert page.get_by_text("Proven by a DNS record of example.com").is_visible()
+    expect(page.get_by_text("Proven by a DNS record of example.com")).to_be_visible()
+    page.wait_for_load_state()
     assert page.get_by_text("secret").count() == 0
 
 

@@ -1,6 +1,7 @@
 """Each page at three widths, light and dark: nothing that axe finds, nothing too wide, nothing that runs."""
 
 import pytest
+from playwright.sync_api import expect
 from tests.support.browser import TOO_WIDE, violations
 from tests.support.eventually import eventually
 
@@ -80,18 +81,18 @@ def test_without_a_script_everything_reads_searches_filters_and_pages(visit):
     page = visit("/", script=False)
     page.get_by_label("Search skills").fill("moon")
     page.get_by_role("button", name="Search").click()
-    assert page.locator("#count").inner_text() == "38 skills for “moon”"
+    expect(page.locator("#count")).to_have_text("38 skills for “moon”")
     page.get_by_role("link", name="With scripts").click()
-    assert page.locator("#count").inner_text() == "19 skills for “moon”"
+    expect(page.locator("#count")).to_have_text("19 skills for “moon”")
     page.get_by_role("button", name="Search").click()  # the filter goes along
     assert "kind=scripts" in page.url
     page.get_by_role("link", name="Clear all").click()
     page.get_by_role("link", name="More skills").click()
-    assert page.locator(".hits li").count() == 10
+    expect(page.locator(".hits li")).to_have_count(10)
     page.get_by_role("link", name="tools").click()
     page.get_by_role("link", name="Files").click()
     page.get_by_role("link", name="scripts/run.py").click()
-    assert page.locator(".lines > div").count() == 120
+    expect(page.locator(".lines > div")).to_have_count(120)
     assert not page.locator("button[data-copy]").first.is_visible()
 
 
@@ -141,7 +142,7 @@ def test_the_form_that_people_are_given_opens_the_page(visit, served):
     page = visit("/skills")
     assert page.locator(".hits li").count() == 50
     page.get_by_role("link", name="notes").click()
-    assert page.url == f"{served}/skills/notes"
+    page.wait_for_url(f"{served}/skills/notes")
 
 
 def test_a_line_of_a_file_can_be_linked(visit):

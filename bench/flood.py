@@ -18,10 +18,11 @@ def flood(datagrams: Sequence[bytes], to: tuple[str, int], sources: int, seconds
     sockets = [_sender(number) for number in range(sources)]
     sent, began = 0, time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        while sent < passed * rate:
+        if sent < passed * rate:
             sockets[sent % sources].sendto(datagrams[sent % len(datagrams)], to)
             sent += 1
-        time.sleep(_STEP)
+        else:
+            time.sleep(_STEP)
     print(sent)
 
 

@@ -81,7 +81,7 @@ async def _register(registry: AgentProcess, port: int, seconds: float) -> tuple[
     began = time.monotonic()
     waited: list[float] = []
     first = 0.0
-    while (passed := time.monotonic() - began) < seconds:
+    while (passed := time.monotonic() - began) < seconds or not first:
         if not first and passed > _SETTLED * seconds:
             first = registry.ask().memory / 2**20
         waited.append(await _registered(f"agent-{len(waited)}", port))

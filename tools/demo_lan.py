@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXAMPLE: Final = Path(__file__).parent.parent / "examples" / "lan" / "run.py"
-PATIENCE: Final = 120.0  # seconds for all of it; it takes about a minute
+PATIENCE: Final = 240.0  # seconds for all of it; it takes about a minute
 GRACE: Final = 20.0  # seconds to take its processes and namespaces away
 
 

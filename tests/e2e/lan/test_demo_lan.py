@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "tools" / "demo.py"
-PATIENCE = 110.0
+PATIENCE = 280.0
 #: The numbers of the text's figures, as they have to follow.
 FIGURES = {
     "2.2": ["1", "2", "3", "4", "5"],
@@ -23,7 +23,7 @@ FIGURES = {
     "10.3": ["1", "2", "3", "4"],
 }
 BOXES = {"4.2": 4, "8.3": 2, "9.2": 2, "10.3": 1}
-pytestmark = [pytest.mark.timeout(120), pytest.mark.deep]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.deep]
 
 
 def play(folder, *arguments):

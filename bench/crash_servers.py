@@ -23,11 +23,14 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ledgers import flaws_of, found_in, has_lost_too_many
 from processes import our_program
 from skillwire.model.execution import Execution, ExecutionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KILLS: Final = 100
 CALLERS: Final = 3
@@ -154,7 +157,7 @@ def main(kills: int = KILLS) -> int:
             callers.stop()
             for program in programs:
                 program.kill()
-        time.sleep(2)  # what was begun by those that were killed has ended by now
+        _wait_while(_left_running)  # what was begun by those that were killed ends a little later
         state = work / "home/state"
         flaws = (
             callers.flaws + asyncio.run(flaws_of(state, ended=True)) + _compare(asyncio.run(found_in(state)), callers)
@@ -186,10 +189,13 @@ def _kill(work: Path, programs: list[Program], callers: Callers, kills: int) -> 
             seconds = time.monotonic() - began
             print(f"  {number} kills, {len(callers.answered)} accepted ({seconds:.0f} s)", flush=True)
     callers.finish()
+    _wait_while(lambda: any(not one.status.is_final for one in asyncio.run(found_in(work / "home/state"))))
+
+
+def _wait_while(condition: Callable[[], object]) -> None:
+    """Return once ``condition`` no longer holds, or has held for too long."""
     until = time.monotonic() + PATIENCE
-    while time.monotonic() < until and any(
-        not execution.status.is_final for execution in asyncio.run(found_in(work / "home/state"))
-    ):
+    while time.monotonic() < until and condition():
         time.sleep(0.5)
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.http_browser import HttpBrowser
 from tests.support.publishing import ServeProcess, write_skill
 
@@ -60,7 +61,7 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
         done = browser.act("/account/device", form)
         assert "The program is logged in" in done.text
         stored = json.loads(login.stdout.read())
-        assert login.wait(20) == 0, login.stderr.read()
+        assert login.wait(PATIENCE) == 0, login.stderr.read()
     credentials = json.loads((tmp_path / "user" / "state" / "credentials.json").read_text())
     secrets.add(credentials[address]["secrets"]["secret"])
     assert (stored["kind"], stored["scope"], stored["renewable"]) == ("oauth2", "publish", False)

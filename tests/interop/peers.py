@@ -12,7 +12,7 @@ import pytest
 
 FOLDER: Final = Path(__file__).parent
 #: Seconds after which a program that has not ended never will.
-PATIENCE: Final = 50.0
+PATIENCE: Final = 150.0
 _NODE_MODULES: Final = FOLDER / "node_modules"
 #: Programs from PyPI that do not fit beside our own dependencies.
 _PEERS: Final = FOLDER / ".peers"

@@ -75,12 +75,12 @@ async def test_token_for_another_server_is_refused(oidc_provider, servers):
 
 
 async def test_token_that_has_ended_is_refused(oidc_provider, servers):
-    oidc_provider.set_lifetime(5)
+    oidc_provider.set_lifetime(20)
     token, opaque = oidc_provider.token(), oidc_provider.token(resource=OPAQUE_RESOURCE)
     oidc_provider.set_lifetime(300)
     assert await servers.jwt.recognise(token)
     assert await servers.opaque.recognise(opaque)
-    servers.ahead.seconds += 5 + limits.TOKEN_LEEWAY_SECONDS
+    servers.ahead.seconds += 20 + limits.TOKEN_LEEWAY_SECONDS
     assert await reason(servers.jwt, token) == "expired"
     assert await reason(servers.opaque, opaque) == "expired"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.oidc_provider import NATIVE, SERVICE, oidc_provider
 from tests.support.private_origin import private_origin, takes_live_tokens
 from tests.support.terminal import Terminal
@@ -176,7 +177,7 @@ def test_many_processes_at_once_renew_once(user, origin, oidc_provider):
         for _ in range(4)
     ]
     for process in running:
-        _, errors = process.communicate(timeout=50)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
     # Another use of an old refresh token would have been taken for theft, and ended the grant.
     assert set(asked(origin)) == {f"Bearer {user.stored(origin)['secrets']['secret']}"}

@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from tests.interop.peers import find_peer
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.http_browser import HttpBrowser
 from tests.support.oidc_provider import CONSOLE, JWT_RESOURCE, oidc_provider
 from tests.support.publishing import ServeProcess
@@ -82,7 +83,7 @@ def test_openid_client_logs_in_by_the_device_flow(registry, oidc_provider):
         token = json.loads(client.stdout.readline())
         assert (token["scope"], token["expires_in"]) == ("publish", 86_400)
         assert json.loads(client.stdout.readline()) == {"revoked": True}
-        assert client.wait(20) == 0
+        assert client.wait(PATIENCE) == 0
     assert token["access_token"].split("_")[1] not in browser.get("/account").text
 
 

@@ -51,7 +51,7 @@ def play(home, *arguments, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=3 * PATIENCE,  # three programs, one after the other
     )
     assert done.returncode == 0, done.stdout + done.stderr
     steps = [(int(number), name, text) for number, name, text in _STEP.findall(done.stdout)]

@@ -7,6 +7,8 @@ import urllib.parse
 import urllib.request
 from typing import NamedTuple
 
+from tests.support.eventually import PATIENCE
+
 _TOKEN = re.compile(r'name="token" value="([^"]*)"')
 
 
@@ -37,7 +39,7 @@ class HttpBrowser:
         body = None if form is None else urllib.parse.urlencode(form).encode()
         request = urllib.request.Request(url, body, {"Accept": "text/html", "Origin": self.address})  # noqa: S310  # of loopback
         try:
-            with self._opener.open(request, timeout=20) as response:
+            with self._opener.open(request, timeout=PATIENCE) as response:
                 return Shown(response.status, response.read().decode(), "")
         except urllib.error.HTTPError as error:
             with error:

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from tests.interop.peers import find_peer
+from tests.support.eventually import PATIENCE
 
-PATIENCE: Final = 20.0
 #: The resource whose access tokens are JWTs, and the one whose are opaque.
 JWT_RESOURCE: Final = "https://skills.example/"
 OPAQUE_RESOURCE: Final = "https://opaque.example/"

@@ -297,10 +297,10 @@ def _remove_abandoned():
 def _remove(name):
     if not Path("/run/netns", name).exists():
         return
-    for pid in _run("ip", "netns", "pids", name).split():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), signal.SIGKILL)
     with contextlib.suppress(OSError):  # another process removed it
+        for pid in _run("ip", "netns", "pids", name).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         _run("ip", "netns", "delete", name)
 
 

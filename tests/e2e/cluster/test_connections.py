@@ -13,7 +13,7 @@ import pytest
 import trustme
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.free_port import free_port
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, set_deadlines
 
 from skillwire.adapters.postgres.database import PostgresDatabase
 from skillwire.adapters.sql import Connection
@@ -40,6 +40,11 @@ async def problem_of(url: str) -> StorageError:
         await write_and_count(url)
     assert caught.value.code == "DATABASE"
     return caught.value
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    set_deadlines(monkeypatch, PATIENCE)
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ class _Client:
 
     def __init__(self, soak: Soak, session: aiohttp.ClientSession, number: int) -> None:
         self._soak, self._session = soak, session
-        self._name, self._package = f"client-{number}", f"soak-{number}"
+        self._number, self._name, self._package = number, f"client-{number}", f"soak-{number}"
         self._versions = self._calls = 0
         self._revision = 0
         self._tag: dict[str, str] = {}
@@ -123,9 +123,11 @@ class _Client:
         }  # fmt: skip
         await self._publish()
         due = time.monotonic() + self._soak.pause * self._soak.random.random()
+        kind = list(SHARES)[self._number % len(SHARES)]  # so that no kind is missing where few requests are made
         while due < self._soak.ends:
             await asyncio.sleep(due - time.monotonic())
-            await requests[self._soak.random.choices(list(SHARES), list(SHARES.values()))[0]]()
+            await requests[kind]()
+            (kind,) = self._soak.random.choices(list(SHARES), list(SHARES.values()))
             due = max(due + self._soak.pause, time.monotonic())
 
     async def read(self) -> None:

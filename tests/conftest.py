@@ -17,15 +17,16 @@ import click
 import pytest
 import structlog
 from _pytest.terminal import TerminalReporter
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests.support.documents import check_document
 from tests.support.examples import FEW, MANY
 from tests.support.virtual_time import VirtualTimeLoop
 
 # Two cores that other work shares make a slow example no finding. ``./dev test`` tries the same few examples each time,
 # so that a change is refused for what it does; ``./dev test-deep`` looks for new ones, outside CI.
-settings.register_profile("test", deadline=None, print_blob=True, derandomize=True, max_examples=FEW)
-settings.register_profile("deep", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=MANY)
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("test", _COMMON, derandomize=True, max_examples=FEW)
+settings.register_profile("deep", _COMMON, derandomize="CI" in os.environ, max_examples=MANY)
 settings.load_profile("test")
 
 # Each program that a test starts would otherwise compile all that it imports: a second, thousands of times.

@@ -14,7 +14,7 @@ from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlTokens
-from skillwire.adapters.sqlite.database import AsyncDatabase, Database
+from skillwire.adapters.sqlite.database import AsyncDatabase
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError
 from skillwire.model.access import Access, Token
 from skillwire.model.catalog import unpack_skill
@@ -724,10 +724,17 @@ def test_statistics_count_what_somebody_may_know_of(store):
     assert store.statistics(with_private=True) == counts | {"packages": 2, "versions": 3, "bytes": 13}
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 class TestUnowned:
-    def test_only_old_artifacts_without_a_version_go(self, tmp_path):
-        large = FileBlobs(tmp_path / "artifacts", durable=True)
-        store = Blocking(SqlPackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
+    @pytest.fixture
+    def large(self, tmp_path):
+        return FileBlobs(tmp_path / "artifacts", durable=True)
+
+    @pytest.fixture
+    def store(self, database, large):
+        return Blocking(SqlPackages(database, large))
+
+    def test_only_old_artifacts_without_a_version_go(self, store, large, tmp_path):
         content, left = bytes(limits.REGISTRY_ROW_BYTES + 1), b"left by a killed server"
         assert publish(store, content=content) == "created"
         large.put(left)
@@ -745,10 +752,8 @@ class TestUnowned:
         assert store.artifact(Digest.of(content)) == content
         assert (large.read(Digest.of(left)), list(tmp_path.glob("artifacts/*/.half*"))) == (None, [])
 
-    def test_a_version_whose_artifact_was_removed_meanwhile_is_not_stored(self, tmp_path):
-        large = FileBlobs(tmp_path / "artifacts", durable=True)
-        store = Blocking(SqlPackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
-        large.put = Digest.of  # type: ignore[method-assign]  # as if it were gone at once
+    def test_a_version_whose_artifact_was_removed_meanwhile_is_not_stored(self, store, large):
+        large.put = Digest.of  # as if it were gone at once
         with pytest.raises(StorageError):
             publish(store, content=bytes(limits.REGISTRY_ROW_BYTES + 1))
         assert store.versions(NOTES) == []

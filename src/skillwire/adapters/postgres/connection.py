@@ -12,12 +12,12 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -25,6 +25,8 @@ import asyncpg
 from skillwire import limits
 from skillwire.adapters.sql import Values
 from skillwire.errors import SourceLocation, StorageError, UsageError
+
+T = TypeVar("T")
 
 _SETTINGS: Final = {
     "idle_in_transaction_session_timeout": f"{limits.POSTGRES_IDLE_SECONDS}s",
@@ -135,6 +137,9 @@ class PostgresConnection:
     async def _begin(self, query: str) -> str:
         """Return the text of a query that is about to be run."""
         return translate(query)
+
+    async def run_blocking(self, call: Callable[..., T], *args: Any) -> T:
+        return await asyncio.to_thread(call, *args)
 
     async def continue_numbers(self, table: str) -> None:
         greatest = f"(SELECT coalesce(max(number), 0) + 1 FROM {table})"  # noqa: S608  # a constant

@@ -67,6 +67,9 @@ class Connection(Protocol):
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
         """Run a statement for each of ``rows``."""
 
+    async def run_blocking(self, call: Callable[..., T], *args: Any) -> T:
+        """Return the result of ``call``, made in a thread that may wait for a disk or a network."""
+
     async def continue_numbers(self, table: str) -> None:
         """Let the numbers of new rows follow those that were inserted with theirs."""
 

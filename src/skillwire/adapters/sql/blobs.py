@@ -323,11 +323,8 @@ class SqlRunBlobs(Store):
             is_removed = not await _is_owned(connection, digest)
         else:
             is_removed = await self._pieces.remove(connection, digest, _is_owned)
-        remove = partial(self._place(digest).unlink, missing_ok=True)
-        if is_removed and self._pieces is None:  # in the thread that writes
-            remove()
-        elif is_removed:
-            await asyncio.to_thread(remove)
+        if is_removed:
+            await connection.run_blocking(partial(self._place(digest).unlink, missing_ok=True))
 
     def _old_files(self) -> list[Digest]:
         """Remove old files that are half written; return the digests of the others that are old."""

@@ -270,7 +270,8 @@ class SqlPackages(Store):
             return StoredVersion("quarantined", package, reason=copies.quarantined)
         if not _fits(held, packed):
             return StoredVersion("full")
-        if content is None and not (self._large and self._large.has(skill.artifact.digest, skill.artifact.size)):
+        artifact = skill.artifact.digest, skill.artifact.size
+        if content is None and self._large and not await connection.run_blocking(self._large.has, *artifact):
             raise StorageError("STORAGE", "the artifact was removed before its version was stored")
         after = version.follow(package)
         narrows = package is not None and after.access is not package.access
@@ -399,11 +400,8 @@ class SqlPackages(Store):
             return
         statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
         await connection.run(statement, (*state_row(state), number, version))
-        await _set(
-            connection,
-            name,
-            latest=latest_version((one, was.status) for one, was in {**states, version: state}.items()),
-        )
+        statuses = [(one, was.status) for one, was in {**states, version: state}.items()]
+        await _set(connection, name, latest=latest_version(statuses))
         await record_change(connection, change)
 
     @writes
@@ -464,12 +462,16 @@ class SqlPackages(Store):
         row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
         return (False, None) if row is None else (True, row[0])
 
+    async def remove_unowned(self, before: float) -> int:
+        large = self._large
+        return await self._remove_unowned(await asyncio.to_thread(lambda: list(large.aged(before)))) if large else 0
+
     @writes
-    async def remove_unowned(self, connection: Connection, before: float) -> int:
+    async def _remove_unowned(self, connection: Connection, aged: Iterable[tuple[Digest, Callable[[], object]]]) -> int:
         removed = 0
-        for digest, remove in self._large.aged(before) if self._large else ():
+        for digest, remove in aged:
             if len(digest.hex) != _HEX or not await connection.row(_OWNED, (raw_digest(digest),)):
-                remove()  # in one transaction, so that no version comes
+                await connection.run_blocking(remove)  # in one transaction, so that no version comes
                 removed += 1
         return removed
 

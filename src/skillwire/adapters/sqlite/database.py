@@ -376,6 +376,9 @@ class SqliteConnection:
     async def run_many(self, statement: str, rows: Iterable[Values]) -> None:
         self._connection.executemany(statement, (_bound(statement, row) for row in rows))
 
+    async def run_blocking(self, call: Callable[..., T], *args: Any) -> T:
+        return call(*args)  # in this thread
+
     async def continue_numbers(self, table: str) -> None:
         """Do nothing: the next number is always behind the greatest."""
 

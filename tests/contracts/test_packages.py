@@ -684,13 +684,16 @@ class TestDependents:
     def test_they_follow_a_renamed_namespace(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change())
         publish(store)
+        self.require(store, "early", ("acme/notes", "apex/notes"))
         store.rename_namespace("acme", "apex", change())
-        one = make_version("1.0.0", b"late", "late")
-        skill = one.skill._replace(publisher="beta", requires=("acme/notes",))
-        store.publish(one._replace(skill=skill), b"late", change("version.publish"))
-        assert [str(row.name) for row in store.dependents(PackageName("apex", "notes"), PackageName("", ""), 9)] == [
-            "beta/late"
-        ]
+        self.require(store, "late", ("acme/notes",))
+        assert self.names(store, PackageName("apex", "notes")) == ["early", "late"]
+
+    @staticmethod
+    def require(store, name, requires):
+        one = make_version("1.0.0", name.encode(), name)
+        skill = one.skill._replace(publisher="beta", requires=requires)
+        store.publish(one._replace(skill=skill), name.encode(), change("version.publish"))
 
     @staticmethod
     def names(store, name, after=None, limit=9):

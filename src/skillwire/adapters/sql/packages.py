@@ -195,12 +195,11 @@ class SqlPackages(Store):
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
         await connection.run(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
         await record_change(connection, change)
-        for table in ("members", "requirements"):
-            await connection.run(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
-        numbers = [
-            number for (number,) in await connection.rows("SELECT number FROM packages WHERE namespace = ?", (old,))
-        ]
-        for number in numbers:
+        await connection.run("UPDATE members SET namespace = ? WHERE namespace = ?", (new, old))
+        moved = "SELECT ?1, name, package, version FROM requirements WHERE namespace = ?2"  # some may name both
+        await connection.run(f"INSERT INTO requirements {moved} ON CONFLICT DO NOTHING", (new, old))
+        await connection.run("DELETE FROM requirements WHERE namespace = ?", (old,))
+        for (number,) in await connection.rows("SELECT number FROM packages WHERE namespace = ?", (old,)):
             statement = f"UPDATE packages SET namespace = ?, changed = {_NEXT_CHANGE} WHERE number = ?"
             await connection.run(statement, (new, number))
             packed = await connection.rows("SELECT version, skill FROM versions WHERE package = ?", (number,))

@@ -598,6 +598,14 @@ class TestChangesThatWereAuthorizedBefore:
             store.add_namespace(*new, change()._replace(right=Right("t1")))
         assert store.add_namespace(*new, change()._replace(right=Right("")))
 
+    def test_the_link_of_an_account_needs_an_operator_whose_token_is_valid(self, store, tokens):
+        tokens.add(make_token("t1", expires=0.5))
+        for token, account in (("t1", "ann"), ("", "bob")):
+            by = change()._replace(account=account, right=Right(token, is_operator=True))
+            with pytest.raises(TrustError):
+                store.link_account("ann", ("https://id.example", "42"), "session", by)
+        assert store.account("ann") == Account("ann", 1.0, True)
+
     def test_only_an_operator_ends_a_quarantine(self, store):
         by_ann, by_operator = [change()._replace(right=Right("", Role.OWNER, one)) for one in (False, True)]
         bad = State(Status.QUARANTINED, "malware")

@@ -107,6 +107,7 @@ class MemoryPackages:
             await self._store(self._accounts[name]._replace(is_operator=True), change)
 
     async def link_account(self, name, person, sessions, change):
+        self._check(change, "")
         issuer, subject = person
         if not await self._store(self._accounts[name]._replace(issuer=issuer, subject=subject), change):
             return False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.package import Account, Change, is_account, is_namespace
+from skillwire.model.package import Account, Change, Right, is_account, is_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -338,7 +338,7 @@ class Accounts:
         """Let a person sign in as an account, and end the sessions of an earlier one; empty values remove the person.
 
         Raises ConflictError (``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``), NotFoundError (``ACCOUNT_NOT_FOUND``),
-        TrustError (``PERMISSION_DENIED``).
+        TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
         """
         require_account(actor)
         if not actor.is_operator:
@@ -348,6 +348,7 @@ class Accounts:
         if bool(person.issuer) is not bool(person.subject):
             raise UsageError("ACCOUNT_FORM", "issuer and subject belong together")
         change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
+        change = change._replace(right=Right(actor.token_id, is_operator=True))
         if not await self._store.link_account(name, person, _SESSION, change):
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
 

@@ -28,8 +28,8 @@ class Registry:
         self.tokens = Tokens(MemoryTokens(self.packages), b"k" * 32, lambda: self.now)
         self.accounts = Accounts(self.packages, lambda: self.tokens, lambda: self.now)
 
-    async def add(self, name, *person):
-        account = Account(name, 1.0, False, *person)
+    async def add(self, name, *person, is_operator=False):
+        account = Account(name, 1.0, is_operator, *person)
         assert await self.packages.add_account(account, Change(1.0, name, "account.create", name))
 
 
@@ -98,10 +98,14 @@ async def test_ended_sessions_of_people_are_forgotten(registry):
 
 
 async def test_operators_link_accounts_to_people(registry):
+    await registry.add("root", is_operator=True)
     await registry.add("bob")
     await registry.add("eve", "https://id.example", "7")
-    with pytest.raises(TrustError):
-        await registry.accounts.link(ROOT._replace(is_operator=False), "bob", ANN)
+    ended = await registry.tokens.issue("ended", account="root")
+    await registry.tokens.revoke(ended.token.token_id)
+    for actor in (ROOT._replace(is_operator=False), ROOT._replace(token_id=ended.token.token_id)):
+        with pytest.raises(TrustError):
+            await registry.accounts.link(actor, "bob", ANN)
     await registry.accounts.link(ROOT, "bob", ANN)
     session = await registry.accounts.sign_in(ANN, "", "")
     assert session.account == "bob"
@@ -117,7 +121,7 @@ async def test_operators_link_accounts_to_people(registry):
     assert await registry.accounts.sign_in(ANN, "", "") is None
     assert not (await registry.tokens.look_up(session.token_id)).is_good_at(registry.now)
     assert await registry.tokens.look_up_good(robot.token.token_id)
-    assert [one.change.action for one in await registry.packages.audit(2, 9)] == [
+    assert [one.change.action for one in await registry.packages.audit(3, 9)] == [
         "account.link",
         "account.sign-in",
         "account.link",
@@ -125,6 +129,7 @@ async def test_operators_link_accounts_to_people(registry):
 
 
 async def test_a_person_who_is_unlinked_while_signing_in_gets_no_session(registry, monkeypatch):
+    await registry.add("root", is_operator=True)
     await registry.add("bob", *ANN)
     forget = registry.tokens.forget_ended
 

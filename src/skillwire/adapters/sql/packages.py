@@ -131,6 +131,7 @@ class SqlPackages(Store):
     async def link_account(
         self, connection: Connection, name: str, person: tuple[str, str], sessions: str, change: Change
     ) -> bool:
+        await check_standing(connection, change, "")  # of no namespace
         other = "SELECT 1 FROM accounts WHERE issuer = ?1 AND subject = ?2 AND issuer != '' AND name != ?3"
         statement = f"UPDATE accounts SET issuer = ?1, subject = ?2 WHERE name = ?3 AND NOT EXISTS ({other})"
         if await connection.run(statement, (*person, name)) == 0:

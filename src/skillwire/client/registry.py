@@ -37,7 +37,7 @@ from skillwire.model.package import VersionReference, parse_requirement, read_re
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
-from skillwire.registry.accounts import Actor
+from skillwire.registry.accounts import namespaces_of
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse, Sleep, run_all, work
@@ -118,7 +118,7 @@ class _Unmet(NamedTuple):
 def _default_namespace(caller: Mapping[str, Any]) -> str:
     """Return the only namespace that a token is limited to, or else the account's own."""
     scopes = caller.get("scopes")
-    limited = Actor("", frozenset(map(str, scopes if isinstance(scopes, list) else ()))).namespaces()
+    limited = namespaces_of([*map(str, scopes if isinstance(scopes, list) else ())])
     return limited[0] if len(limited) == 1 else str(caller.get("account", ""))
 
 

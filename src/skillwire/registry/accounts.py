@@ -66,12 +66,7 @@ class Actor(NamedTuple):
 
     def reaches(self, namespace: str) -> bool:
         """Whether the token's limits include the namespace; a token without limits includes all."""
-        return not is_limited(self.scopes) or namespace in self.namespaces()
-
-    def namespaces(self) -> list[str]:
-        """Return the namespaces that the token is limited to, sorted; empty without limits."""
-        found = (scope.removeprefix(NAMESPACE_SCOPE) for scope in self.scopes if scope.startswith(NAMESPACE_SCOPE))
-        return sorted(found)
+        return not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
 
     def change(self, at: float, action: str, target: str, **details: Any) -> Change:
         """Return a change by the actor for the audit log."""
@@ -89,9 +84,14 @@ def is_limited(scopes: Collection[str]) -> bool:
     return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
 
 
+def namespaces_of(scopes: Collection[str]) -> list[str]:
+    """Return the namespaces that these scopes limit a token to, sorted; empty without limits."""
+    return sorted(scope.removeprefix(NAMESPACE_SCOPE) for scope in scopes if scope.startswith(NAMESPACE_SCOPE))
+
+
 async def present_scopes(store: PackageStore, scopes: frozenset[str], own: Collection[str]) -> frozenset[str]:
     """Return ``scopes`` with a limit to the present name of each namespace that was renamed; ``own`` ones were not."""
-    others = [name for name in Actor("", scopes).namespaces() if name not in own]
+    others = [name for name in namespaces_of(scopes) if name not in own]
     found = [await store.namespace(name) for name in others]
     return scopes.union(f"{NAMESPACE_SCOPE}{one.renamed_to}" for one in found if one is not None and one.renamed_to)
 

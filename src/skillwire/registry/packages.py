@@ -47,7 +47,16 @@ from skillwire.registry.access import (
     quarantined,
     unpublishable,
 )
-from skillwire.registry.accounts import ADMIN, PUBLISH, READ, Actor, is_limited, present_scopes, require_account
+from skillwire.registry.accounts import (
+    ADMIN,
+    PUBLISH,
+    READ,
+    Actor,
+    is_limited,
+    namespaces_of,
+    present_scopes,
+    require_account,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -517,7 +526,7 @@ class Registry:
         require_account(actor)
         if not actor.allows(scope, namespace):
             if not actor.reaches(namespace):
-                own = actor.namespaces()
+                own = namespaces_of(actor.scopes)
                 message = f"the token does not reach {namespace}; it is limited to {first_of(own, _NAMED)}"
                 fix = f"Name a namespace of the token, when publishing with --namespace {own[0]}, or use another token."
                 raise TrustError("PERMISSION_DENIED", message, fix=fix, details={"namespace": namespace})

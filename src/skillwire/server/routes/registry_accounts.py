@@ -22,7 +22,7 @@ from skillwire.errors import SkillwireError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.model.package import Role
 from skillwire.protocols.skills_rpc.codec import explain_invalid
-from skillwire.registry.accounts import ADMIN, REGISTRY_SCOPES, Actor, NewToken, Person, require_account
+from skillwire.registry.accounts import ADMIN, REGISTRY_SCOPES, Actor, NewToken, Person, namespaces_of, require_account
 from skillwire.registry.device_logins import PollRefusal
 from skillwire.server.account_pages import AccountPages
 from skillwire.server.auth.authentication import Authentication
@@ -163,7 +163,7 @@ class AccountRoutes:
         new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
         issued = await self._accounts.issue(actor_of(context), new)
         token = issued.token
-        names = [name for name in Actor("", token.scopes).namespaces() if name != token.account]
+        names = [name for name in namespaces_of(token.scopes) if name != token.account]
         missing = [name for name in names if await self._store.namespace(name) is None]
         warnings = [f"the namespace {name} of the token's scopes does not exist yet" for name in missing]
         return answer(messages.IssuedToken(token.token_id, token.account, issued.secret, warnings), 201)

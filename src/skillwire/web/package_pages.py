@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.folder.differences import DiffLine, compare_files
 from skillwire.folder.review import KINDS, compare_reviews, review_files
 from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role, Status, read_package_name
-from skillwire.registry.accounts import grantable_scopes
+from skillwire.registry.accounts import grantable_scopes, namespaces_of
 from skillwire.web.address import short_address
 from skillwire.web.environment import Frame, render
 from skillwire.web.public_pages import SkillAddresses, SkillText, add_commands, hit, read_files, skill_values
@@ -256,10 +256,10 @@ def step_page(
     """
     asked = login.scopes if login else ()
     given = grantable_scopes(own, asked)
-    bounds = [scope.partition(":")[2] for scope in sorted(own) if scope not in SCOPES]
+    bounds = namespaces_of(own)
     values = {
         "scopes": {scope: meaning for scope, meaning in SCOPES.items() if scope in given},
-        "limited": [scope.partition(":")[2] for scope in given if scope not in SCOPES],
+        "limited": namespaces_of(given),
         "lacking": [scope for scope in asked if scope not in given],
         "is_bound": bool(bounds),
         "step": step,

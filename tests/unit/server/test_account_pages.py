@@ -273,6 +273,12 @@ class TestDevice:
         issued = await site.parts.device_logins.poll("skillwire", codes.device_code, "", "")
         assert issued.token.scopes == {"publish", "namespace:acme"}
 
+    async def test_a_session_with_rights_in_the_console_offers_each_namespace_of_its_account(self, site, enter):
+        await site.call("POST", "/namespaces", {"name": "acme"}, by="ann")
+        codes, ann = await self.begin(site, "publish"), await enter("ann", "publish", "tasks")
+        shown = (await ann.act("/account/device", code=codes.user_code)).body.decode()
+        assert re.findall(r"<option[^>]*>([^<]*)<", shown)[:2] == ["All namespaces", "acme"]
+
     async def test_guesses_are_counted_for_all_sessions_of_an_account_also_right_ones(self, site, enter):
         site.application.services.clock = lambda: 1000.0
         codes = await self.begin(site)

@@ -227,7 +227,7 @@ def find_txt_records(name: str) -> Sequence[str]:
         return [b"".join(record.strings).decode("utf-8", "replace") for record in answer]
     except dns.resolver.NXDOMAIN:
         domain = name.partition(".")[2]
-        with contextlib.suppress(dns.resolver.NoAnswer, dns.resolver.NoNameservers, dns.exception.Timeout):
+        with contextlib.suppress(dns.exception.DNSException):  # then it may be there
             try:
                 dns.resolver.resolve(f"{domain}.", "SOA", lifetime=limits.REGISTRY_PROOF_SECONDS)
             except dns.resolver.NXDOMAIN as error:

@@ -247,7 +247,7 @@ class MemoryPackages:
     async def packages(self, namespace, after, limit, *, with_private=True):
         names = sorted(name for name in self._packages if name.namespace == namespace and name.name > after)
         found = self._shown([self._packages[name] for name in names], with_private)
-        return [one for one in found if one.state.status is not Status.DELETED][:limit]
+        return [one for one in found if one.state.status is not Status.DELETED and not one.renamed_to][:limit]
 
     def _shown(self, packages, with_private):
         return [one for one in packages if with_private or one.access is not Access.PRIVATE]

@@ -97,6 +97,12 @@ async def test_a_large_archive_is_sent_in_pieces_and_goes_on_after_a_break(site)
     assert link.slept == [2.0]
 
 
+async def test_a_large_archive_whose_publication_was_not_answered_is_sent_again(site):
+    link = Link(site, breaks={6})
+    assert (await link.run(flows(site).publish("ann", large())))["status"] == "repeated"
+    assert link.asked[5].url == link.asked[6].url == link.asked[-1].url
+
+
 async def test_a_later_run_goes_on_where_an_earlier_one_ended(site):
     ended = Link(site, breaks=set(range(3, 99)))
     with pytest.raises(FetchError):

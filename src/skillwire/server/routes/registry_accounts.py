@@ -61,7 +61,7 @@ _CROWDED: Final = Problem(503, "NOT_READY", "too many logins wait", fields={"Ret
 _POLL_REFUSALS: Final[Mapping[PollRefusal, str]] = {
     "authorization_pending": "the login is not decided yet; poll again after the interval",
     "slow_down": "polls come too often; wait 5 seconds longer between them",
-    "access_denied": "the login was refused, or the token that approved it has ended",
+    "access_denied": "the login was refused, its approver's token has ended, or the account has all tokens that it may",
     "expired_token": "the device code has expired; begin the login again",
     "invalid_grant": "the device code is unknown, was used, or is of another client_id; begin the login again",
 }

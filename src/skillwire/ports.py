@@ -192,7 +192,7 @@ class PackageStore(Protocol):
         """Make an account an operator, unless it is one."""
 
     async def link_account(self, name: str, person: tuple[str, str], sessions: str, change: Change) -> bool:
-        """Store issuer and subject, or two empty texts, and revoke tokens named ``sessions``; False for another's."""
+        """Store issuer and subject, empty for none; revoke tokens named ``sessions``. False if another has the two."""
 
     async def account(self, name: str) -> Account | None:
         """Return an account."""

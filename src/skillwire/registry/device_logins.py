@@ -3,7 +3,7 @@
 The program gets two codes: a long secret one that it polls with, and a short one that a signed-in person types. Both
 are stored as keyed hashes and looked up by them, so neither the store nor the time of a look-up reveals a code. The
 person narrows what the program asked for. The token is made when the program fetches the decision, which it can do
-once, so no secret waits in the store. Whose token approved has to be good then: revoking it also ends what it approved.
+once, so no secret waits in the store. The token that approved must be valid then: revoking it also ends the login.
 A token that lacks the scope ``admin`` gives only tokens that expire with it, so a leaked one cannot outlive its expiry.
 
 The short code has 34 bits. Only signed-in people can try one, the server limits how often, and a code ends after

@@ -110,7 +110,10 @@ class Registry:
     # --- namespaces --------------------------------------------------------------------------------------
 
     async def create_namespace(self, actor: Actor, name: str) -> Namespace:
-        """Create a namespace owned by the actor. Raises UsageError, ConflictError (``NAMESPACE_TAKEN``), TrustError."""
+        """Create a namespace owned by the actor.
+
+        Raises UsageError, ConflictError (``NAMESPACE_TAKEN``, ``NAMESPACES_FULL``), TrustError.
+        """
         self._allow(actor, ADMIN, name)
         return await self._make_namespace(actor, name)
 
@@ -142,7 +145,7 @@ class Registry:
     async def rename_namespace(self, actor: Actor, old: str, new: str) -> Namespace:
         """Rename a namespace, which loses its proof; its old name redirects permanently.
 
-        Raises ConflictError (``NAMESPACE_TAKEN``), UsageError, TrustError.
+        Raises as :meth:`create_namespace`, NotFoundError, ConflictError (``RENAMED``).
         """
         old = await self.require(actor, Role.OWNER, old, scope=ADMIN)
         self._allow(actor, ADMIN, new)
@@ -288,9 +291,10 @@ class Registry:
     # --- states ------------------------------------------------------------------------------------------
 
     async def set_version_state(self, actor: Actor, package: Package, version: str, state: State) -> PackageVersion:
-        """Yank, deprecate, quarantine a version, or make it active again. Raises as :meth:`describe_version`.
+        """Yank, deprecate, quarantine a version, or make it active again.
 
-        This includes versions of a package that redirects, since their artifacts are still served by digest.
+        This includes versions of a package that redirects, since their artifacts are still served by digest. Raises as
+        :meth:`describe_version` and :meth:`change_package`.
         """
         found = await self.describe_version(package, version)
         await self.require(actor, Role.PUBLISHER, package.name.namespace, scope=PUBLISH)
@@ -306,7 +310,7 @@ class Registry:
     ) -> Package:
         """Set the access of a package, its state, or both; a refused change of one leaves the other as it was.
 
-        Raises TrustError, ConflictError (``RENAMED``), UsageError (``REASON_FORM``, ``REFERENCE``).
+        Raises TrustError, ConflictError (``RENAMED``), UsageError (``REASON_FORM``, ``REFERENCE``), NotFoundError.
         """
         await self._check_maintainer(actor, package)
         changes, name = [], str(package.name)
@@ -343,7 +347,8 @@ class Registry:
         await self.require(actor, Role.MAINTAINER, to.namespace, scope=ADMIN)
         target = await self.store.package(to)
         if target is None or target.state.status is Status.DELETED:
-            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to} to redirect to", fix=_TO)
+            fix = "Publish the skill under its new name first; the old package redirects to it then."
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to} to redirect to", fix=fix)
         if to == package.name:
             fix = "Publish the package under its new name, and name that."
             raise UsageError("REFERENCE", f"{to} is the name that the package has already", fix=fix)
@@ -584,9 +589,6 @@ def _check_state(actor: Actor, before: State, after: State) -> None:
 
 def _most_names(actor: Actor) -> int | None:
     return None if actor.is_operator else int(limits.REGISTRY_NAMES)
-
-
-_TO: Final = "Publish the skill under its new name first; the old package redirects to it then."
 
 
 def _no_namespace(name: str) -> NotFoundError:

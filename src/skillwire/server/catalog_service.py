@@ -224,7 +224,7 @@ class CatalogService:
         self._again = threading.Event()
         self._missing = threading.Event()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        #: Of whom waits until the changes before its call are served.
+        #: Set for the callers that wait until the changes before their call are served.
         self._followers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def start(self) -> None:

@@ -182,7 +182,10 @@ class UploadedFiles:
         return file.ticket
 
     async def receive(self, account: str, ticket: str, body: SpooledBody) -> None:
-        """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
+        """Keep the bytes of a file.
+
+        Raises ValidationError (``UPLOAD_MISSING``) for others than were announced, ConflictError, StorageError.
+        """
         (file,) = await self.find(account, [ticket])
         if file.digest != body.digest:
             fix = "Announce the file with the size and the digest of the bytes that you send."
@@ -214,7 +217,7 @@ class UploadedFiles:
         return FileContent(file.path, content)
 
     async def remove(self, files: Sequence[AnnouncedFile]) -> None:
-        """Forget files and their bytes."""
+        """Forget files and their bytes. Raises StorageError."""
         await self._announced.remove([file.ticket for file in files])
         await self._remove_bytes(files)
 
@@ -230,8 +233,6 @@ async def _rest(body: SpooledBody, offset: int) -> AsyncIterator[bytes]:
 
 _COUNT_PURPOSE: Final = "counted downloads 1"
 _HASH_BYTES: Final = 16
-
-
 _DAY: Final = 86_400
 
 

@@ -53,7 +53,8 @@ STANDING: Final = (
     "(SELECT is_operator FROM accounts WHERE name = ?3), "
     "(SELECT role FROM members WHERE namespace = ?4 AND account = ?3)"
 )
-#: Where packages are looked up. Strangers use an index without private ones: such a one takes as long as none.
+#: Where packages are looked up, given whether private ones are found. The index without private ones makes the look-up
+#: of a private one take as long as that of an absent one.
 LOOKED_UP: Final = {
     True: "packages WHERE",
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",

@@ -116,9 +116,10 @@ class _Unmet(NamedTuple):
 
 
 def _default_namespace(caller: Mapping[str, Any]) -> str:
-    """Return the only namespace that a token is limited to, or else the account's own."""
-    scopes = caller.get("scopes")
+    """Return the only namespace that a token is limited to, under its present name, or else the account's own."""
+    scopes, roles = caller.get("scopes"), caller.get("namespaces")
     limited = namespaces_of([*map(str, scopes if isinstance(scopes, list) else ())])
+    limited = [one for one in limited if isinstance(roles, dict) and one in roles] or limited
     return limited[0] if len(limited) == 1 else str(caller.get("account", ""))
 
 

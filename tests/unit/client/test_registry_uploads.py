@@ -217,6 +217,14 @@ async def test_the_only_namespace_of_a_token_is_the_default(site, tmp_path, scop
     assert [one.package for one in results] == [f"{namespace}/a"]
 
 
+async def test_the_default_namespace_follows_a_rename(site, tmp_path):
+    await site.call("POST", "/namespaces", {"name": "team"}, by="ann")
+    by_ann, site.tokens["ann"] = site.tokens["ann"], await site.token("ann", "publish", "namespace:team")
+    await site.call("POST", "/namespaces/team/rename", {"to": "crew"}, by=by_ann)
+    _, _, results = await batch(site, Link(site), [write_skill(tmp_path, "a")])
+    assert [one.package for one in results] == ["crew/a"]
+
+
 @pytest.mark.parametrize(
     ("status", "seconds", "waits"), [(429, "7", [7.0, 7.0]), (503, "0", [1.0, 1.0]), (429, "61", [])]
 )

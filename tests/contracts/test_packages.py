@@ -397,10 +397,10 @@ class TestVersions:
         store.change_package(PackageName("a", "notes"), [change()], state=State(Status.DELETED))
         store.redirect_package(PackageName("b", "notes"), PackageName("c", "memo"), change())
         assert found("notes", ("", "")) == ["d/notes-2"]
+        store.change_package(PackageName("a", "note"), [change()], access=Access.PRIVATE)
         store.redirect_package(PackageName("a", "note"), PackageName("c", "memo"), change())
         earlier = store.find_packages("note", PackageName("", ""), 9, redirecting=True)
         assert [str(one.name) for one in earlier] == ["a/note", "b/notes"]
-        store.change_package(PackageName("a", "note"), [change()], access=Access.PRIVATE)
         earlier = store.find_packages("note", PackageName("", ""), 9, with_private=False, redirecting=True)
         assert [str(one.name) for one in earlier] == ["b/notes"]
 
@@ -658,6 +658,14 @@ class TestChangesThatWereAuthorizedBefore:
                 store.redirect_package(*redirect, change())
             assert caught.value.code == "RENAMED"
         assert (store.package(NOTES).renamed_to, store.package(memo).renamed_to) == (memo, None)
+
+    @pytest.mark.parametrize("name", ["access", "state", "reader"])
+    def test_a_package_that_redirects_by_then_refuses_it(self, store, name):
+        store.redirect_package(NOTES, PackageName("acme", "memo"), change())
+        with pytest.raises(ConflictError) as caught:
+            CHANGES[name](store, change())
+        assert caught.value.code == "RENAMED"
+        CHANGES["version"](store, change())
 
     def test_a_redirect_needs_the_role_in_both_namespaces(self, store):
         store.add_namespace(Namespace("beta", 1.0), "bob", change())

@@ -34,7 +34,6 @@ from skillwire.registry.access import (
     check_package,
     check_version,
     differing,
-    renamed,
 )
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
@@ -77,9 +76,11 @@ class MemoryPackages:
             change, name, Standing(namespace and namespace.renamed_to, is_ended, account and account.is_operator, role)
         )
 
-    def _check_package(self, change: Change, name: PackageName, state: State | None = None) -> Package:
+    def _check_package(
+        self, change: Change, name: PackageName, state: State | None = None, *, may_redirect: bool = False
+    ) -> Package:
         self._check(change, name.namespace)
-        return check_package(change, name, self._packages.get(name), state)
+        return check_package(change, name, self._packages.get(name), state, may_redirect=may_redirect)
 
     def _put(self, package: Package) -> None:
         if package.name not in self._numbers:
@@ -274,8 +275,7 @@ class MemoryPackages:
 
     async def redirect_package(self, name, to, change):
         for one in (name, to):
-            if renamed_to := self._check_package(change, one).renamed_to:
-                raise renamed(str(one), str(renamed_to))
+            self._check_package(change, one)
         for earlier in [one for one, package in self._packages.items() if package.renamed_to == name]:
             self._put(self._packages[earlier]._replace(renamed_to=to))
         await self._update(name, change, renamed_to=to)
@@ -284,7 +284,7 @@ class MemoryPackages:
             self._put(self._packages[to])
 
     async def set_version_state(self, name, version, state, change):
-        self._check_package(change, name)
+        self._check_package(change, name, may_redirect=True)
         versions = self._versions[name]
         check_version(change, name, version, versions[version].state.status if version in versions else None)
         if versions[version].state == state:

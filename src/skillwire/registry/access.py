@@ -76,10 +76,17 @@ def check_names(account: str, taken: int, most: int) -> None:
         raise ConflictError("NAMESPACES_FULL", f"{account} has taken {most} names, as many as it may")
 
 
-def check_package(change: Change, name: PackageName, package: Package | None, state: State | None) -> Package:
-    """Return the package of a change, if it may still get ``state``. Raises NotFoundError, TrustError."""
+def check_package(
+    change: Change, name: PackageName, package: Package | None, state: State | None, *, may_redirect: bool
+) -> Package:
+    """Return the package of a change, if it may still get ``state``.
+
+    Raises NotFoundError, TrustError, ConflictError (``RENAMED``) for one that redirects, unless it ``may_redirect``.
+    """
     if package is None or package.state.status is Status.DELETED:
         raise no_package(name)
+    if package.renamed_to and not may_redirect:
+        raise renamed(str(name), str(package.renamed_to))
     if state is not None and change.right is not None:
         check_quarantine(package.state.status, is_operator=change.right.is_operator)
     return package

@@ -180,12 +180,12 @@ async def find_package(
 
 
 async def find_changeable(
-    connection: Connection, name: PackageName, change: Change, state: State | None = None
+    connection: Connection, name: PackageName, change: Change, state: State | None = None, *, may_redirect: bool = False
 ) -> tuple[int, Package]:
     """Return the package of a change, as :func:`find_package`. Raises as :mod:`skillwire.registry.access`."""
     await check_standing(connection, change, name.namespace)
     number, package = await find_package(connection, name) or (0, None)
-    return number, check_package(change, name, package, state)
+    return number, check_package(change, name, package, state, may_redirect=may_redirect)
 
 
 async def insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:

@@ -67,7 +67,7 @@ from skillwire.model.package import (
     required_packages,
     version_order,
 )
-from skillwire.registry.access import Standing, check_change, check_version, differing, renamed
+from skillwire.registry.access import Standing, check_change, check_version, differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -374,9 +374,7 @@ class SqlPackages(Store):
         self, connection: Connection, name: PackageName, to: PackageName, change: Change
     ) -> None:
         for one in (name, to):
-            _, package = await find_changeable(connection, one, change)
-            if package.renamed_to:
-                raise renamed(str(one), str(package.renamed_to))
+            await find_changeable(connection, one, change)
         query = "SELECT namespace, name FROM packages WHERE renamed_to = ?"
         for earlier in await connection.rows(query, (str(name),)):
             await _set(connection, PackageName(*earlier), renamed_to=str(to))
@@ -391,7 +389,7 @@ class SqlPackages(Store):
     async def set_version_state(
         self, connection: Connection, name: PackageName, version: str, state: State, change: Change
     ) -> None:
-        number, _ = await find_changeable(connection, name, change)
+        number, _ = await find_changeable(connection, name, change, may_redirect=True)
         query = "SELECT version, status, reason, successor FROM versions WHERE package = ?"
         states = {one: State(Status(status), *rest) for one, status, *rest in await connection.rows(query, (number,))}
         before = states.get(version)

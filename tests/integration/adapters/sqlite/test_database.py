@@ -258,7 +258,8 @@ async def test_what_others_write_is_heard_of(writer):
     heard = asyncio.Event()
     writer.commit.watch(heard.set)
     await writer.write(lambda: writer.insert(1))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()  # of the first look, which finds the number that there is
     heard.clear()
     await writer.write(lambda: writer.insert(2))
     await asyncio.sleep(0.1)
@@ -285,20 +286,20 @@ def test_watcher_whose_loop_is_gone_hinders_nobody(writer):
 
 async def test_an_idle_thread_ends_unless_somebody_watches(writer):
     await writer.write(lambda: writer.insert(1))
-    await asyncio.to_thread(writer.commit._thread.join, 5)
+    await asyncio.to_thread(writer.commit._thread.join, PATIENCE)
     assert not writer.commit._thread.is_alive()
     await writer.write(lambda: writer.insert(2))
     assert writer.rows() == [1, 2]
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "_TURN_SECONDS", 0.2)
+def path(tmp_path):
     return tmp_path / "a.db"
 
 
 @pytest.fixture
-def stopped(path):
+def stopped(path, monkeypatch):
+    monkeypatch.setattr(database, "_TURN_SECONDS", 0.2)
     with path.with_name("a.db-turn").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

@@ -44,7 +44,8 @@ def never():
 )
 async def test_it_runs_in_a_sandbox_with_what_was_granted(tmp_path, code, condition):
     blobs = FileBlobs(tmp_path / "blobs")
-    check = HealthCheck("", "look.py", "health", 30, 2)
+    seconds = 2 if condition == SILENT else 60  # a busy machine needs seconds to start a sandbox
+    check = HealthCheck("", "look.py", "health", 30, seconds)
     action = Action("python", "main.py", permissions=Permissions((), ("A_KEY",)), health=check)
     files = {"SKILL.md": b"#", "main.py": b"def main(args): ...\n", "look.py": code.encode()}
     skill = make_skill(blobs, files, action)

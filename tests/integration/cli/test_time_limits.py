@@ -57,7 +57,7 @@ def test_an_origin_that_never_answers_costs_the_time_that_is_allowed(mute, capsy
 def test_a_silent_origin_leaves_half_of_the_time_to_the_next(mute, origin, capsys, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_SOURCES", f"{mute} {origin}")
     for words in (["find"], ["show", "notes"], ["which", "notes"]):
-        assert run([*words, "--timeout", "2s"]) == 0
+        assert run([*words, "--timeout", "6s"]) == 0
         assert "notes" in capsys.readouterr().out
 
 

@@ -57,23 +57,38 @@ def id_of(answer):
     return answer.json()["execution_id"]
 
 
-async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, serving, executor):
+async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, serving, executor, monkeypatch):
+    monkeypatch.setattr("skillwire.limits.SERVER_SHUTDOWN_SECONDS", PATIENCE)
+    monkeypatch.setattr(worker, "_RENEWALS", 600)  # ten a second
     write_action(tmp_path / "skills", "once")
-    caller = await serving(ExecutionSettings(grant_all=True, lease=1.0))
+    caller = await serving(ExecutionSettings(grant_all=True, lease=60.0))
+    service, end, later = caller.application.services.executions.service, asyncio.Event(), 0.0
+    renew, renewed = service.ledger.renew, list[float]()
 
-    async def slow(_):
-        await asyncio.sleep(2.0)
+    def clock():
+        now = moment()
+        return now._replace(wall=now.wall + later, steady=now.steady + later)
+
+    async def note(claims, now, lease):
+        found = await renew(claims, now, lease)
+        renewed.append(now.steady)
+        return found
+
+    async def wait(_):
+        await end.wait()
         return Outcome("done")
 
-    executor.script = slow
+    monkeypatch.setattr(service, "clock", clock)
+    monkeypatch.setattr(service.ledger, "renew", note)
+    executor.script = wait
     (once,) = await begin(caller, executor, "once")
     ending = asyncio.ensure_future(caller.application.shutdown())
-    lost: list[str] = []
-    while not ending.done():
-        lost += await asyncio.to_thread(lambda: open_ledger().recover(moment()))
-        await asyncio.sleep(0.05)
+    for _ in range(3):
+        later += 40.0  # less than a lease
+        await eventually_async(lambda: renewed and clock().steady - renewed[-1] < 20.0)
+        assert not await asyncio.to_thread(lambda: open_ledger().recover(clock()))
+    end.set()
     await ending
-    assert lost == []
     ended = open_ledger().find(id_of(once))
     assert ended is not None
     assert ended.status is ExecutionStatus.COMPLETED

@@ -1,10 +1,11 @@
 """An HTTP server on 127.0.0.1 for as long as a context lasts: what the peers of tests are made of."""
 
 import json
+import sys
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 from typing import Any, Self
 
 
@@ -40,6 +41,16 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True  # a kept connection may outlast the test
+    request_queue_size = 128  # a connection beyond it comes about a second later
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report an error unless the client closed the connection: standard error may be that of a command then."""
+        if not isinstance(sys.exception(), ConnectionError | SSLError):
+            super().handle_error(request, client_address)
+
+
 class LoopbackServer:
     """Serves while the context lasts; ``host`` is where, address and port.
 
@@ -50,8 +61,7 @@ class LoopbackServer:
     """
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], tls: SSLContext | None = None, **known: Any) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler,), known))
-        self._server.daemon_threads = True  # a kept connection may outlast the test
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (handler,), known))
         if tls:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port

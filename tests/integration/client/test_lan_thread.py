@@ -5,7 +5,6 @@ import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -72,10 +71,8 @@ def test_what_is_asked_after_the_end_of_one_that_still_starts_has_a_life_of_its_
     first = pool.submit(run, thread, agent_of)
     assert gate.is_waiting.wait(PATIENCE)
     ending = pool.submit(thread.end)
-    second = None
-    while second is None:  # until the end has begun, it is the life that still starts
-        with suppress(TimeoutError):
-            second = pool.submit(run, thread, agent_of).result(0.2)
+    eventually(lambda: thread._life is None)  # until the end has begun, it is the life that still starts
+    second = pool.submit(run, thread, agent_of).result(PATIENCE)
     gate.open.set()
     ending.result(PATIENCE)
     assert second is gate.made[1]

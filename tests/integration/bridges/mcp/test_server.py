@@ -6,7 +6,7 @@ import json
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.mcp_host import MODES, hosting, list_skills, read_bytes, text_of
 from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER
@@ -48,17 +48,10 @@ async def test_cancelled_call_ends_the_run(host):
     async with host.client() as client:
         calling = asyncio.create_task(call(client, "call_skill", name="double", arguments={"number": 1, "seconds": 40}))
         ledger = host.parts.executions.service.ledger
-        for _ in range(200):
-            await asyncio.sleep(0.02)
-            if begun := [one for one in (await searched(host)) if one.attempt]:
-                break
+        (begun,) = await eventually_async(lambda: searched(host), lambda found: found and found[0].attempt)
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
-        for _ in range(200):
-            found = await ledger.find(begun[0].execution_id)
-            if found.status.is_final:
-                break
-            await asyncio.sleep(0.02)
+        found = await eventually_async(lambda: ledger.find(begun.execution_id), lambda found: found.status.is_final)
     assert found.failure.reason == "cancelled"
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tarfile
+from queue import SimpleQueue
 
 import pytest
 from tests.support.eventually import PATIENCE
@@ -37,7 +38,7 @@ CUT = 1_500_000
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_add_goes_on_in_the_next_process(tmp_path, number):
     starts: list[int] = []
-    processes: list[subprocess.Popen[str]] = []
+    started: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
     kept = tmp_path / "home/cache/blobs/partial" / hashlib.sha256(ARTIFACT).hexdigest()
 
     def talk(peer):
@@ -53,8 +54,9 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
                 peer.send(answer(ARTIFACT)[:CUT])
                 while not kept.exists() or kept.stat().st_size < CUT - 2 * limits.DOWNLOAD_PIECE_BYTES:
                     assert not server.stopping.wait(0.01)  # until the process has written what it got
-                processes[-1].send_signal(number)
-                processes[-1].wait(PATIENCE)
+                process = started.get(timeout=PATIENCE)  # it may ask before its start has returned
+                process.send_signal(number)
+                process.wait(PATIENCE)
                 return
             size = len(ARTIFACT)
             part = f"Content-Range: bytes {starts[-1]}-{size - 1}/{size}"
@@ -65,7 +67,7 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
         for expected in ({signal.SIGKILL: -9, signal.SIGINT: 130}[number], 0):
             words = ("add", server.url("/large"), "--yes")
             process = skillwire(*words, home=tmp_path / "home", cwd=tmp_path / "project")
-            processes.append(process)
+            started.put(process)
             process.communicate(timeout=PATIENCE)
             assert process.returncode == expected
     assert starts[0] == 0

@@ -171,7 +171,7 @@ def test_a_request_in_pieces_is_answered_once_it_is_whole(connection):
 
 
 def test_a_connection_that_is_idle_after_an_answer_at_once_is_closed(skills, tmp_path):
-    patch = "import skillwire.limits as limits; limits.SERVER_IDLE_SECONDS = 0.2; limits.SERVER_REQUEST_SECONDS = 0.4"
+    patch = "import skillwire.limits as limits; limits.SERVER_IDLE_SECONDS = 2; limits.SERVER_REQUEST_SECONDS = 4"
     with (
         ServeProcess(skills, home=tmp_path / "home", patch=patch) as server,
         socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection,

@@ -10,7 +10,7 @@ import pytest
 from tests.support.sandbox_world import sandbox_missing
 
 DEMO = Path(__file__).parents[2] / "tools" / "demo.py"
-PATIENCE = 55.0
+PATIENCE = 300.0
 #: A machine without bubblewrap, as far as our processes can see.
 NO_BUBBLEWRAP = """
 import importlib.util, shutil

@@ -15,7 +15,6 @@ from skillwire.cli.main import GROUPS
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "skills" / "release-notes"
-pytestmark = pytest.mark.timeout(300)
 
 
 def _uv(*arguments: str) -> None:

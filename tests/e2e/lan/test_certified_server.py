@@ -19,7 +19,6 @@ from skillwire.wire.exchange import HttpRequest
 
 DAY = 86_400.0
 SECONDS = 40
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tests.support.terminal import Terminal
 from skillwire import AsyncClient, Client
 
 PATIENCE = 45.0
-pytestmark = pytest.mark.timeout(240)
 
 
 class Place:

@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
 from tests.support.command import run_command
 from tests.support.dht_node import NODE as NODE_LINE
 from tests.support.dht_node import port_in, running
@@ -18,7 +17,6 @@ PAGE = PROJECT / "docs" / "topics" / "dht.md"
 NODE, SERVER = "127.0.0.1:6881", "127.0.0.1:8000"
 
 
-@pytest.mark.timeout(240)
 def test_the_page_is_what_happens(tmp_path):
     found = {box.title: examples(box.text) for box in boxes(PAGE)}
     settings = next(box.text for box in boxes(PAGE) if box.title == "skillwire.toml")

@@ -6,7 +6,7 @@ import pytest
 from tests.support.eavesdropper import Eavesdropper
 from tests.support.publishing import write_skill
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.spec("SDP-unregister-reason")]
+pytestmark = pytest.mark.spec("SDP-unregister-reason")
 
 
 @pytest.fixture

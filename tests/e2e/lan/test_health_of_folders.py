@@ -17,7 +17,7 @@ from skillwire.folder import executors
 EXAMPLE = Path(__file__).parents[3] / "examples" / "lan" / "house" / "meeting-room"
 LOOPBACK = ("--interface", "127.0.0.1")
 MISSING = sandbox_missing()
-pytestmark = [pytest.mark.timeout(240), pytest.mark.spec("SDP-heartbeat-callback")]
+pytestmark = pytest.mark.spec("SDP-heartbeat-callback")
 in_a_sandbox = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 

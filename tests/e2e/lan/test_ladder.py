@@ -61,7 +61,6 @@ def settings_for(place, center, **options):
     return f"{first}\n{discovery(place.lan, **options)}{tables}".replace("127.0.0.1:9000", center.origin)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.spec("SDP-fallback")
 def test_the_page_is_what_happens_when_sources_die_one_after_the_other(place, center, tmp_path):
     skill = write_skill(tmp_path / "skills", "directory", {"skill.toml": TOML}, description=ABOUT)

@@ -8,8 +8,6 @@ from tests.support.eavesdropper import Eavesdropper
 from tests.support.eventually import eventually
 from tests.support.publishing import write_skill
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def skills(tmp_path):

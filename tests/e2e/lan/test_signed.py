@@ -11,8 +11,6 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(params=["certified", "group key"])
 def trust(tmp_path, request):

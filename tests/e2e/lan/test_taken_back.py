@@ -9,8 +9,6 @@ from tests.support.eventually import PATIENCE, eventually
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.loopback_lan import own_lan
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def place(tmp_path):

@@ -22,7 +22,6 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanS
 from skillwire.trust.ecdsa import new_key, self_signed
 
 FIGURES = DiscoverySettings(heartbeat_interval=0.5, timeout=3.0, announce_interval=2.0)
-pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture

@@ -170,6 +170,7 @@ def test_a_long_value_is_cut_with_a_digest_and_shows_nothing_hidden():
         '"""\\', "''' ",
     ],
 )  # fmt: skip
+@pytest.mark.timeout(180)
 def test_hostile_repetition_ends(piece):
     """A square of this size does not end within the limit of a test; ``bench/time_limits.py`` holds the seconds."""
     text = (piece * (60_000 // len(piece))).encode()

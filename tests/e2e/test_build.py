@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE
 from tests.support.forked import ForkedPython
 from tests.support.publishing import ServeProcess, write_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
@@ -22,6 +22,7 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR
 from skillwire.protocols.skill_sharing.validation import validate
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
+CHILD = Path(__file__).parents[1] / "support" / "signalled_child.py"
 HOST_FILES = {
     "_headers",
     ".nojekyll",
@@ -317,12 +318,11 @@ def test_a_build_that_is_killed_leaves_the_old_site_whole(tmp_path):
     before = tree(site)
     for number in range(150):
         write_skill(tmp_path / "skills", f"skill-{number}", description="Changed.")
-    command = [sys.executable, "-m", "skillwire", "build", str(tmp_path / "skills"), "-o", str(site)]
+    before_first_rename = [CHILD, str(int(signal.SIGKILL)), "1", "before"]
+    command = [sys.executable, *before_first_rename, "build", str(tmp_path / "skills"), "-o", str(site)]
     process = ForkedPython(command, env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")})
-    eventually(lambda: list(site.glob(".skillwire-stage/*/@*")) or process.poll() is not None, every=0.001)
-    assert process.poll() is None, "it has ended before it could be killed"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+    assert list(site.glob(".skillwire-stage/*/@*"))
     left = {path: content for path, content in tree(site).items() if not path.startswith(".skillwire-stage")}
     assert left == before
     build(tmp_path / "skills", "-o", site, home=tmp_path / "home")

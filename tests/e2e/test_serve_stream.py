@@ -29,9 +29,10 @@ def test_what_happens_is_told_line_by_line(tmp_path):
             assert told() == {
                 "event": "published", "revision": 1, "skills": 1, "added": 1, "changed": 0, "removed": 0
             }  # fmt: skip
-            write_skill(skills, "tools")
+            write_skill(tmp_path / "new", "tools").rename(skills / "tools")  # never seen half-written
             assert [told()[key] for key in ("added",)] == [1]
-            (skills / "notes" / "SKILL.md").write_text("---\nname: notes\n---\n")
+            (tmp_path / "broken.md").write_text("---\nname: notes\n---\n")
+            (tmp_path / "broken.md").rename(skills / "notes" / "SKILL.md")
             while (event := told())["event"] != "broken":
                 assert event["event"] == "published"
             assert (event["skill"], event["serving"], event["code"]) == ("notes", True, "DESCRIPTION_FORM")

@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from asyncio import AbstractEventLoop, new_event_loop
@@ -20,6 +21,7 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 from tests.support.documents import check_document
 from tests.support.examples import FEW, MANY
+from tests.support.free_port import free_port
 from tests.support.virtual_time import VirtualTimeLoop
 
 # Two cores that other work shares make a slow example no finding. ``./dev test`` tries the same few examples each time,
@@ -84,6 +86,12 @@ def _new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 def tmp_path(request: pytest.FixtureRequest, _new_folder: Callable[[str], Path]) -> Path:
     """Give an empty folder, in place of the one of pytest."""
     return _new_folder(request.node.name)
+
+
+@pytest.fixture
+def unused_udp_port() -> int:
+    """Give a free port of UDP, in place of the one of pytest-asyncio, which the system may give to others meanwhile."""
+    return free_port(socket.SOCK_DGRAM)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.invoking import write_action
 
 from skillwire import limits
@@ -79,7 +80,7 @@ async def test_a_wish_to_wait_that_is_not_heeded_is_not_said_to_be(tmp_path, ser
     caller = await serving()
     executor.script = lambda _: asyncio.sleep(60)
     monkeypatch.setattr("skillwire.limits.EXECUTION_FOLLOWERS", 0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         answer = await caller.invoke("slow", fields={"Prefer": "wait=50"})
     assert answer.status == 202
     assert "preference-applied" not in answer.fields

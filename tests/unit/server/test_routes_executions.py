@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.invoking import Caller, failing, look_descriptor, write_action
 from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
@@ -304,7 +305,7 @@ async def test_a_descriptor_of_the_publisher_names_other_paths_and_methods(tmp_p
     await executor.began()
     now[0] = noon + 2
     gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while True:
             polled = await caller.get("/api/v1/status/exec-f5e4d3c2")
             if polled.json()["status"] == "completed":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.sandbox_driver import make_attempt, make_skill
 
 from skillwire.adapters.executors.python import LockedFolder, PythonExecutor, Shown, UnpackedSkills, outcome_of
@@ -261,7 +262,7 @@ async def test_an_attempt_that_is_cancelled_while_its_skill_is_unpacked_lets_go_
 
     def slow(self, skill):
         begun.set()
-        go.wait(5)
+        go.wait(PATIENCE)
         return hold(self, skill)
 
     def let_go(self):
@@ -272,10 +273,10 @@ async def test_an_attempt_that_is_cancelled_while_its_skill_is_unpacked_lets_go_
     monkeypatch.setattr(LockedFolder, "close", let_go)
     skill = make_skill(blobs, {"main.py": b"def main(args): pass"}, Action("python", "main.py", "main", Permissions()))
     executor = PythonExecutor(blobs, folder=tmp_path / "unpacked", secrets=Secrets({}))
-    task = asyncio.create_task(executor.execute(make_attempt(skill, {}, 5.0)))
-    assert await asyncio.to_thread(begun.wait, 5)
+    task = asyncio.create_task(executor.execute(make_attempt(skill, {}, PATIENCE)))
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     go.set()
-    assert await asyncio.to_thread(closed.wait, 5)
+    assert await asyncio.to_thread(closed.wait, PATIENCE)

@@ -6,6 +6,7 @@ import json
 import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.console_site import make_key
+from tests.support.eventually import PATIENCE
 from tests.support.fake_desk import new_execution
 from tests.support.opened import Blocking
 
@@ -218,7 +219,7 @@ class Listener:
         return b"".join(message.get("body", b"") for message in self.messages).decode()
 
     async def hears(self, wanted):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while wanted not in self.text:
                 await self.told.wait()
                 self.told.clear()
@@ -240,7 +241,7 @@ async def test_a_stream_sends_the_part_anew_when_something_changed(desk):
     await listener.hears("data: 1\n")
     desk.changes.number += 1
     listener.gone.set()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, PATIENCE)
     assert listener.messages[-1] == {"type": "http.response.body", "body": b""}
     assert listener.text.count("event: part") == 2
 
@@ -253,13 +254,13 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
         return False
 
     listener, streams = Listener(), PageStreams(desk.changes.beyond)
-    await asyncio.wait_for(streams.serve(make, no, listener.receive, listener.send), 5)
+    await asyncio.wait_for(streams.serve(make, no, listener.receive, listener.send), PATIENCE)
     assert "event: ended" in listener.text
     listener = Listener()
     task = asyncio.create_task(streams.serve(make, yes, listener.receive, listener.send))
     await listener.hears("retry:")
     streams.close()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, PATIENCE)
     assert not streams._open
     late = Listener()
     await streams.serve(make, yes, late.receive, late.send)

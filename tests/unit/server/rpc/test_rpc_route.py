@@ -5,6 +5,7 @@ import json
 
 import pytest
 import structlog
+from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.model.execution import Outcome
@@ -301,7 +302,7 @@ class TestExecutions:
         asking = asyncio.create_task(application(scope, receive, send))
         await executor.began()
         leaves.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await asking
         assert application.services.metrics.requests["rpc", 499] == 1
         assert len(application.services.executions.service.changes) == 0

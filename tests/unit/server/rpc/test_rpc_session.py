@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire.errors import StorageError
 from skillwire.model.execution import Outcome
@@ -59,9 +60,9 @@ async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
     executor.script = lambda _: asyncio.sleep(60)
     session = StdioSession(RpcDispatcher(application.services.executions.runs), caller, write)
     failure: OSError = BrokenPipeError()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await session.run(endless())
     failure = OSError(28, "No space left on device")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(StorageError, match="No space left"):
             await session.run(endless())

@@ -36,7 +36,7 @@ async def test_a_function_that_takes_too_long_is_left_behind():
 
     failure = (await call(function, seconds=0.05)).failure
     assert failure == Failure("deadline", "The function took too long", "INVOCATION_TIMEOUT")
-    assert await asyncio.to_thread(seen.wait, 5)
+    assert await asyncio.to_thread(seen.wait, PATIENCE)
 
 
 async def test_cancelling_ends_a_coroutine_and_tells_a_thread():
@@ -60,11 +60,11 @@ async def test_cancelling_ends_a_coroutine_and_tells_a_thread():
     for function, sign in ((coroutine, ended), (plain, told)):
         begun.clear()
         task = asyncio.create_task(call(function))
-        assert await asyncio.to_thread(begun.wait, 5)
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(sign.wait, 5)
+        assert await asyncio.to_thread(sign.wait, PATIENCE)
 
 
 async def test_threads_are_bounded_and_given_back(monkeypatch):

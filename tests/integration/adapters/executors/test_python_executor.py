@@ -146,7 +146,7 @@ async def test_a_log_is_cut_at_a_character(tmp_path, blobs, length):
 
 async def test_what_takes_too_long_has_ended_with_its_log(executor, blobs):
     code = "import time\ndef main(args):\n    print('step one')\n    time.sleep(60)"
-    outcome = await executor.execute(attempt_of(blobs, code, seconds=2.0))
+    outcome = await executor.execute(attempt_of(blobs, code, seconds=8.0))  # to start, too
     assert (outcome.failure.reason, outcome.log) == ("deadline", "step one\n")
     assert outcome.failure.details["log"] == "step one\n"
 

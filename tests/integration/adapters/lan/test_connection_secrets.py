@@ -260,6 +260,7 @@ async def test_connections_are_bounded_for_each_host_and_time_runs_out(world, se
     await eventually_async(lambda: server.counters == wanted)
     for one in idle:
         one.close()
+    monkeypatch.setattr(limits, "LAN_SECRET_SECONDS", SECONDS)
     found = await client(world, "agent-002").fetch(SKILL, server.port, "auth")
     assert found.api_key == KEY
 

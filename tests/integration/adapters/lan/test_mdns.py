@@ -38,7 +38,6 @@ from skillwire.wire.node import Peer
 KEY = GroupKey(b"a secret that all of us share")
 MDNS_ONLY = LanSettings(interfaces=("127.0.0.1",), multicast=False)
 MDNS_OFF = dataclasses.replace(MDNS_ONLY, multicast=True, mdns=False)
-SECONDS = 20
 
 
 class Agent(LanAgent):
@@ -77,7 +76,7 @@ def offer(skill_id="skill-x"):
 
 async def until(agent, is_so):
     """Return the first change of which something is so; others come from whoever else is on loopback."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         async for change in agent.changes:
             if is_so(change):
                 return change
@@ -203,7 +202,7 @@ async def test_without_mdns_nothing_is_published_and_nothing_noted(agents):
 async def test_without_the_extra_the_agent_notes_what_to_install(agents, monkeypatch):
     monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
     agent = await agents()
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.wait([agent._mdns._running])
     assert agent.notes == (MISSING,)
 
@@ -216,7 +215,7 @@ async def test_a_fault_ends_mdns_alone_and_is_said(agents, monkeypatch):
     asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what["exception"]))
     monkeypatch.setattr("skillwire.adapters.lan.mdns.DnsSd.publish", fail)
     agent = await agents()
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.wait([agent._mdns._running])
     assert agent.notes == ("mDNS is off, because it failed: RuntimeError('broken')",)
     assert [str(fault) for fault in faults] == ["broken"]

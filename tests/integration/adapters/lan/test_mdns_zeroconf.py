@@ -8,6 +8,7 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
+from tests.support.eventually import PATIENCE
 from zeroconf import ServiceStateChange
 from zeroconf._dns import DNSPointer
 from zeroconf._protocol.outgoing import DNSOutgoing
@@ -21,7 +22,6 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.route_agent import Offer
 
 LOOPBACK = ["127.0.0.1"]
-SECONDS = 20
 _RESPONSE = 0x8400  # flags of an authoritative answer
 _PTR, _IN = 12, 1
 
@@ -60,7 +60,7 @@ class Seen:
             self._news.set()
 
     async def until(self, is_so):
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while not is_so(self):
                 self._news.clear()
                 await self._news.wait()
@@ -327,7 +327,7 @@ async def test_a_turn_that_is_not_taken_to_its_end_is_free_again(seen, monkeypat
     elif way == "makes room":
         monkeypatch.setattr(limits, "LAN_MDNS_INSTANCES", 1)
     browser._changed(None, SERVICE_TYPES[0], second, ServiceStateChange.Added)
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         await is_second_asked.wait()
         while browser._asking:
             await asyncio.wait(browser._asking.values())

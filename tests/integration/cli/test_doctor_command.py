@@ -3,8 +3,16 @@
 import json
 
 import pytest
+from tests.support.eventually import PATIENCE
 
+from skillwire.adapters.http.sync import call_within
 from skillwire.cli.main import run
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch):
+    """Give every check the time of a busy machine: the first one imports all packages meanwhile."""
+    monkeypatch.setattr("skillwire.adapters.doctor.call_within", lambda look, _: call_within(look, PATIENCE))
 
 
 @pytest.fixture

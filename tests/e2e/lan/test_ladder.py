@@ -54,11 +54,11 @@ def center(request, tmp_path):
         server.process.kill()  # it may be stopped
 
 
-def settings_for(place, center, **options):
+def settings_for(place, center):
     """Return the page's settings, for this network and this SkillCenter."""
     written = next(box.text for box in boxes(PAGE) if box.title == "skillwire.toml")
     first, tables = written.split("\n", 1)
-    return f"{first}\n{discovery(place.lan, **options)}{tables}".replace("127.0.0.1:9000", center.origin)
+    return f"{first}\n{discovery(place.lan, patience=4000)}{tables}".replace("127.0.0.1:9000", center.origin)
 
 
 @pytest.mark.spec("SDP-fallback")
@@ -143,7 +143,7 @@ async def test_real_servers_that_are_killed_under_load_give_no_wrong_record(plac
     home = tmp_path / "client"
     (home / "config").mkdir(parents=True)
     # A network and a SkillCenter that are silent take their whole time; the budget leaves as much to a busy machine.
-    settings = f"{settings_for(place, center, patience=4000)}timeout = 3000\n"
+    settings = f"{settings_for(place, center)}timeout = 3000\n"
     (home / "config" / "skillwire.toml").write_text(settings)
     monkeypatch.setenv("SKILLWIRE_HOME", str(home))
     published = {provider.port: await digests_at(provider), center.port: await digests_at(center)}

@@ -318,7 +318,7 @@ def test_a_build_that_is_killed_leaves_the_old_site_whole(tmp_path):
     before = tree(site)
     for number in range(150):
         write_skill(tmp_path / "skills", f"skill-{number}", description="Changed.")
-    before_first_rename = [CHILD, str(int(signal.SIGKILL)), "1", "before"]
+    before_first_rename = [str(CHILD), str(int(signal.SIGKILL)), "1", "before"]
     command = [sys.executable, *before_first_rename, "build", str(tmp_path / "skills"), "-o", str(site)]
     process = ForkedPython(command, env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")})
     assert process.wait(PATIENCE) == -signal.SIGKILL

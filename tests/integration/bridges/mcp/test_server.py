@@ -35,7 +35,7 @@ async def test_call_gives_the_output_or_why_it_failed(host, mode):
 
 async def test_long_call_is_followed_by_its_owner_alone(host):
     async with host.client() as client, host.client(MEMBER) as other:
-        arguments = {"number": 1, "seconds": 0.5}
+        arguments = {"number": 1, "seconds": 2}
         is_error, begun = await call(client, "call_skill", name="double", arguments=arguments, wait_seconds=0)
         assert (is_error, begun["status"]) == (False, "running")
         assert begun["run_id"] in begun["summary"]

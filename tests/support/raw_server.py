@@ -128,6 +128,9 @@ class RawServer:
                 sock, _ = self._listener.accept()
                 self.connections += 1
                 self.opened.append(sock)
+                if self.stopping.is_set():  # then the end of the test may have looked through them before
+                    sock.close()
+                    return
                 self._begin(lambda sock=sock: self._hold(sock))  # type: ignore[misc]  # binds this turn's socket
 
     def _hold(self, sock: socket.socket) -> None:
@@ -139,7 +142,8 @@ class RawServer:
             else:
                 with self._tls.wrap_socket(sock, server_side=True) as secure:
                     self.opened.append(secure)  # wrapping has taken the descriptor out of the other one
-                    self._talk(Peer(secure, self))
+                    if not self.stopping.is_set():
+                        self._talk(Peer(secure, self))
 
 
 def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:

@@ -22,7 +22,7 @@ OFFER = {
     "skill_type": "enterprise-skill",
     "capabilities": ["org-data-read", "user-auth"],
 }
-pytestmark = [pytest.mark.timeout(180), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ OFFER = {
 DATAGRAM = re.compile(r"([A-Z_]+):([!-~]*)")
 #: An ECDSA signature over P-256: two numbers of about 32 bytes, as DER.
 SIGNATURE_BYTES = range(68, 73)
-pytestmark = [pytest.mark.timeout(180), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

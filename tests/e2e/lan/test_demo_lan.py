@@ -23,7 +23,7 @@ FIGURES = {
     "10.3": ["1", "2", "3", "4"],
 }
 BOXES = {"4.2": 4, "8.3": 2, "9.2": 2, "10.3": 1}
-pytestmark = [pytest.mark.timeout(300), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 def play(folder, *arguments):

@@ -12,7 +12,7 @@ from tests.support.eventually import PATIENCE, eventually
 from tests.support.namespaces import network
 from tests.support.publishing import write_skill
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 HOSTS = (1, 2, 3)
 HTTP, DHT = 8080, 6881
 ANY = "0.0.0.0"  # noqa: S104  # the host has a network of its own

@@ -20,7 +20,7 @@ async def main():
 asyncio.run(main())
 """
 FACTS = 'version = "1.0.0"\ncapabilities = ["org-data-read"]\nscenes = ["auth"]\n'
-pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ HOSTS = (1, 2, 3)
 MDNS_ONLY = {"mdns": True, "multicast": False}
 #: What is known by mDNS alone is probed each second in place of every thirty.
 PROBING = FAST | {"hint_interval": 1.0}
-pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

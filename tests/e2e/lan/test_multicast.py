@@ -6,7 +6,7 @@ from tests.support.namespaces import network
 
 HOSTS = range(1, 6)
 ALL = {f"skill-{host}": "HEALTHY" for host in HOSTS}
-pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

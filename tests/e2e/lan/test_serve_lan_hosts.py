@@ -12,7 +12,7 @@ from tests.support.namespaces import network
 from tests.support.publishing import write_skill
 
 FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
-pytestmark = [pytest.mark.timeout(240), pytest.mark.deep]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

@@ -167,9 +167,15 @@ class UploadedFiles:
         self._clock = clock
 
     async def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
-        """Return the ticket for a file. Raises ProblemError (413, 503 until earlier files end), StorageError."""
+        """Return the ticket for a file.
+
+        Raises ProblemError (413, 503 until earlier files end), ValidationError (``UPLOAD_MISSING``) for an empty file,
+        whose bytes need not be sent, with the digest of others, StorageError.
+        """
         if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
             raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
+        if size == 0 and digest != Digest.of(b""):
+            raise _differs(path)
         now = self._clock()
         await self._remove_bytes(await self._announced.remove_ended(now))
         ends = now + limits.REGISTRY_UPLOADED_SECONDS
@@ -188,8 +194,7 @@ class UploadedFiles:
         """
         (file,) = await self.find(account, [ticket])
         if file.digest != body.digest:
-            fix = "Announce the file with the size and the digest of the bytes that you send."
-            raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
+            raise _differs(file.path)
         if file.size:
             upload = await self._uploads.begin(ticket, file.size, file.digest)
             if upload.offset < upload.size:  # the disk may have been full the first time
@@ -225,6 +230,11 @@ class UploadedFiles:
         for file in files:
             with suppress(NotFoundError, StorageError):  # those that are left expire
                 await self._uploads.remove(file.ticket, upload_number(file.size, file.digest))
+
+
+def _differs(path: str) -> ValidationError:
+    fix = "Announce the file with the size and the digest of the bytes that you send."
+    return ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(path)[:200]}", fix=fix)
 
 
 async def _rest(body: SpooledBody, offset: int) -> AsyncIterator[bytes]:

@@ -283,6 +283,12 @@ class TestPublishing:
         refused = await site.ask("POST", f"{HUB}/skills/-/upload-url", announced, by="ann")
         assert refused.status == status
 
+    async def test_an_empty_file_is_announced_with_the_digest_of_no_bytes(self, site):
+        for content, status in ((b"other", 422), (b"", 200)):
+            document = {"path": "a", "size": 0, "sha256": hashlib.sha256(content).hexdigest()}
+            answer = await site.ask("POST", f"{HUB}/skills/-/upload-url", document, by="ann")
+            assert (answer.status, b"these are not the bytes of 'a'" in answer.body) == (status, status == 422)
+
     async def test_announced_files_have_a_bound(self, site):
         size = int(limits.ARCHIVE_FILE_BYTES)
         document = {"path": "a", "size": size, "sha256": "0" * 64}

@@ -222,16 +222,18 @@ class Accounts:
                 "TOKEN_FORM", f"names that begin with {_SESSION} are kept for sessions", fix="Choose another name."
             )
         left = await check_lifetime(self._tokens(), actor.token_id, new.expires_in, self._clock())
-        if account != actor.account or new.is_operator:
-            if not actor.is_operator:
-                raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
-            await self._make_account(actor, account, is_operator=new.is_operator)
+        needs_operator = account != actor.account or new.is_operator
+        if needs_operator and not actor.is_operator:
+            raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
         record = self._recorder(actor, "token.create")
         lifetime = left if new.expires_in is None else new.expires_in
         most = int(limits.REGISTRY_TOKENS)
-        return await self._tokens().issue(
+        issued = await self._tokens().issue(
             new.name, scopes=new.scopes, expires_in=lifetime, account=account, record=record, most=most
         )
+        if needs_operator:  # behind the token, so that a refused one changes no account
+            await self._make_account(actor, account, is_operator=new.is_operator)
+        return issued
 
     async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
         now, known = self._clock(), await self._store.account(name)

@@ -292,5 +292,23 @@ async def test_an_account_that_becomes_an_operator_is_not_logged_as_made(registr
     first = await registry.accounts.make_first_operator(Actor("root"))
     root = ROOT._replace(token_id=first.token.token_id)
     await registry.accounts.issue(root, NewToken("laptop", ("publish",), account="bob", is_operator=True))
-    assert [one.change.action for one in await registry.packages.audit(3, 9)] == ["account.operator", "token.create"]
+    assert [one.change.action for one in await registry.packages.audit(3, 9)] == ["token.create", "account.operator"]
     assert (await registry.packages.account("bob")).is_operator
+
+
+async def test_a_token_that_is_refused_makes_no_account_and_no_operator(registry, monkeypatch):
+    monkeypatch.setattr(limits, "REGISTRY_TOKENS", 1)
+    await registry.add("bob")
+    await registry.tokens.issue("own", scopes=["read"], account="bob")
+    first = await registry.accounts.make_first_operator(Actor("root"))
+    root, before = ROOT._replace(token_id=first.token.token_id), await registry.packages.audit(0, 9)
+    for new, code in (
+        (NewToken("laptop", ("publish",), account="bob", is_operator=True), "TOKENS_FULL"),
+        (NewToken("", ("publish",), account="carol", is_operator=True), "TOKEN_FORM"),
+    ):
+        with pytest.raises((ConflictError, UsageError)) as refused:
+            await registry.accounts.issue(root, new)
+        assert refused.value.code == code
+    assert not (await registry.packages.account("bob")).is_operator
+    assert await registry.packages.account("carol") is None
+    assert await registry.packages.audit(0, 9) == before

@@ -185,8 +185,8 @@ class PackageStore(Protocol):
     (NotFoundError). A state, access or reader that is there already is not stored and recorded again.
     """
 
-    async def add_account(self, account: Account, change: Change) -> bool:
-        """Store a new account; False when another one has its name, or its issuer and subject."""
+    async def add_account(self, account: Account, change: Change, *, is_first: bool = False) -> bool:
+        """Store a new account; False when its name or person is taken, or it ``is_first`` and an operator exists."""
 
     async def make_operator(self, name: str, change: Change) -> None:
         """Make an account an operator, unless it is one."""

@@ -116,6 +116,15 @@ class TestAccounts:
         assert store.has_operator()
         assert (store.account("bob"), store.account_of("https://id.example", "43")) == (None, None)
 
+    def test_of_first_operators_at_once_one_is_made(self, store):
+        def ask(number):
+            return store.add_account(Account(f"u{number}", 1.0, is_operator=True), change(), is_first=True)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(pool.map(ask, range(8))) == [False] * 7 + [True]
+        assert len(store.audit(0, 99)) == 1
+        assert store.add_account(Account("more", 1.0, is_operator=True), change())
+
     def test_one_sign_in_is_one_account(self, store):
         assert store.add_account(Account("ann", 1.0, False, "https://id.example", "42"), change())
         assert not store.add_account(Account("bob", 1.0, False, "https://id.example", "42"), change())

@@ -90,8 +90,8 @@ class MemoryPackages:
         self._packages[package.name] = package._replace(latest=latest)
         self._changed[package.name] = max(self._changed.values(), default=0) + 1
 
-    async def add_account(self, account, change):
-        if account.name in self._accounts:
+    async def add_account(self, account, change, *, is_first=False):
+        if account.name in self._accounts or (is_first and self._has_operator()):
             return False
         return await self._store(account, change)
 
@@ -125,6 +125,9 @@ class MemoryPackages:
         return next(found, None)
 
     async def has_operator(self):
+        return self._has_operator()
+
+    def _has_operator(self):
         return any(account.is_operator for account in self._accounts.values())
 
     def _check_names(self, account, most):

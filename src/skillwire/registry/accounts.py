@@ -181,7 +181,8 @@ class Accounts:
         await self._require_no_operator()
         now = self._clock()
         change = actor.change(now, "account.create", actor.account, operator=True)
-        if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
+        if not await self._store.add_account(Account(actor.account, now, is_operator=True), change, is_first=True):
+            await self._require_no_operator()  # another server of the database may just have made one
             raise _name_conflict(actor.account)
         return await self._issue_for_everything(actor, "first operator")
 

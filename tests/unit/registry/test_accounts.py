@@ -312,3 +312,24 @@ async def test_a_token_that_is_refused_makes_no_account_and_no_operator(registry
     assert not (await registry.packages.account("bob")).is_operator
     assert await registry.packages.account("carol") is None
     assert await registry.packages.audit(0, 9) == before
+
+
+async def test_of_two_servers_that_make_a_first_operator_at_once_one_does(registry):
+    servers = [Accounts(registry.packages, lambda: registry.tokens, lambda: registry.now) for _ in range(2)]
+    codes = [await server.prepare_first_operator() for server in servers]
+    look = registry.packages.has_operator
+
+    async def look_together():
+        found = await look()
+        await asyncio.sleep(0)  # the other one looks before this one writes
+        return found
+
+    registry.packages.has_operator = look_together
+    claims = [
+        server.claim_first_operator(code, Actor(name))
+        for server, code, name in zip(servers, codes, ("ann", "bob"), strict=True)
+    ]
+    made = await asyncio.gather(*claims, return_exceptions=True)
+    refused = [one.code for one in made if isinstance(one, ConflictError)]
+    assert refused == ["OPERATOR_EXISTS"]
+    assert len([one for one in await registry.packages.audit(0, 9) if one.change.action == "account.create"]) == 1

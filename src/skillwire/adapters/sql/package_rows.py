@@ -188,6 +188,14 @@ async def find_changeable(
     return number, check_package(change, name, package, state, may_redirect=may_redirect)
 
 
+async def insert_account(connection: Connection, account: Account, *, is_first: bool) -> bool:
+    """Insert an account, beside no operator if it ``is_first``; return whether that could be done."""
+    if is_first and await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None:
+        return False
+    statement = f"INSERT INTO accounts ({ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    return await connection.run(statement, account) == 1
+
+
 async def insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
     """Insert a namespace; return whether its name is new. Raises as :func:`check_names`, unless ``most`` is None."""
     if most is not None:

@@ -29,6 +29,7 @@ from skillwire.adapters.sql.package_rows import (
     find_changeable,
     find_package,
     find_withdrawn,
+    insert_account,
     insert_namespace,
     raw_digest,
     read_account,
@@ -114,9 +115,10 @@ class SqlPackages(Store):
         self._large = large
 
     @writes
-    async def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        statement = f"INSERT INTO accounts ({ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        if await connection.run(statement, account) == 0:
+    async def add_account(
+        self, connection: Connection, account: Account, change: Change, *, is_first: bool = False
+    ) -> bool:
+        if not await insert_account(connection, account, is_first=is_first):
             return False
         await record_change(connection, change)
         return True

@@ -157,6 +157,29 @@ class TestNamespaces:
         assert sorted(got) == [False] * 7 + [True]
         assert list(store.members("acme")) == [f"u{got.index(True)}"]
 
+    def test_a_namespace_and_the_account_of_another_person_share_no_name(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        assert not store.add_account(Account("acme", 1.0, False, "https://id.example", "42"), change())
+        assert store.add_account(Account("acme", 1.0), change()), "an operator gives out any name"
+        store.add_account(Account("bob", 1.0, False, "https://id.example", "43"), change())
+        before = store.audit(0, 99)
+        assert not store.add_namespace(Namespace("bob", 1.0), "ann", change(), most=9)
+        assert not store.rename_namespace("acme", "bob", change(), most=9)
+        assert (store.namespace("bob"), store.audit(0, 99)) == (None, before)
+        by_bob = change()._replace(account="bob")
+        assert store.rename_namespace("acme", "bob", by_bob, most=9), "the account has its own name"
+
+    def test_of_an_account_and_a_namespace_that_want_a_name_at_once_one_gets_it(self, store):
+        def ask(number):
+            name = f"n{number // 2}"
+            if number % 2:
+                return store.add_namespace(Namespace(name, 1.0), "ann", change(), most=9)
+            return store.add_account(Account(name, 1.0, False, "https://id.example", name), change())
+
+        with ThreadPoolExecutor(4) as pool:
+            got = list(pool.map(ask, range(8)))
+        assert [sum(got[at : at + 2]) for at in range(0, 8, 2)] == [1] * 4
+
     def test_pages_go_on_behind_a_name(self, store):
         for name in ("c", "a", "b"):
             store.add_namespace(Namespace(name, 1.0), "ann", change())

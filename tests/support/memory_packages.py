@@ -93,6 +93,8 @@ class MemoryPackages:
     async def add_account(self, account, change, *, is_first=False):
         if account.name in self._accounts or (is_first and self._has_operator()):
             return False
+        if account.issuer and account.name in self._namespaces:
+            return False
         return await self._store(account, change)
 
     async def _store(self, account, change):
@@ -130,16 +132,18 @@ class MemoryPackages:
     def _has_operator(self):
         return any(account.is_operator for account in self._accounts.values())
 
-    def _check_names(self, account, most):
+    def _is_taken(self, name, account, most):
+        if most is not None and name != account and name in self._accounts:
+            return True
         if most is not None:
             actions = {"namespace.create", "namespace.rename"}
             taken = sum(one.change.account == account and one.change.action in actions for one in self._audit)
             check_names(account, taken, most)
+        return name in self._namespaces
 
     async def add_namespace(self, namespace, owner, change, *, most=None):
         self._check(change, "")
-        self._check_names(change.account, most)
-        if namespace.name in self._namespaces:
+        if self._is_taken(namespace.name, change.account, most):
             return False
         self._namespaces[namespace.name] = namespace
         self._roles[namespace.name, owner] = Role.OWNER
@@ -160,8 +164,7 @@ class MemoryPackages:
 
     async def rename_namespace(self, old, new, change, *, most=None):
         self._check(change, old)
-        self._check_names(change.account, most)
-        if new in self._namespaces or old not in self._namespaces:
+        if self._is_taken(new, change.account, most) or old not in self._namespaces:
             return False
         self._record(change)
         self._namespaces[new] = self._namespaces[old]._replace(name=new, proof=Proof())

@@ -333,8 +333,7 @@ class Accounts:
         actor = Actor(name, address=address, request_id=request_id)
         now = self._clock()
         change = actor.change(now, "account.create", name, issuer=person.issuer, subject=person.subject)
-        is_free = not is_namespace(name) or await self._store.namespace(name) is None
-        if not is_free or not await self._store.add_account(Account(name, now, False, *person), change):
+        if not await self._store.add_account(Account(name, now, False, *person), change):
             raise _name_conflict(name)
 
     async def link(self, actor: Actor, name: str, person: Person) -> None:

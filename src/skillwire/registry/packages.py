@@ -126,9 +126,7 @@ class Registry:
         namespace = Namespace(name, now, proof)
         change = self._change(actor, None, "namespace.create", name)
         most = None if name == actor.account else _most_names(actor)
-        if await self._is_reserved(actor, name) or not await self.store.add_namespace(
-            namespace, actor.account, change, most=most
-        ):
+        if name in self._reserved or not await self.store.add_namespace(namespace, actor.account, change, most=most):
             raise await self._name_refusal(actor, name)
         return namespace
 
@@ -152,7 +150,7 @@ class Registry:
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
         change, most = self._change(actor, Role.OWNER, "namespace.rename", old, to=new), _most_names(actor)
-        if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change, most=most):
+        if new in self._reserved or not await self.store.rename_namespace(old, new, change, most=most):
             raise await self._name_refusal(actor, new)
         self.changed()
         return await self.namespace(new)
@@ -162,11 +160,6 @@ class Registry:
         own = "You have it already; choose a name that was never used."
         fix = own if name in await self.store.roles(actor.account) else None
         return ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once", fix=fix)
-
-    async def _is_reserved(self, actor: Actor, name: str) -> bool:
-        """Whether a namespace is reserved for the server, or for another account of that name."""
-        is_free = actor.is_operator or name == actor.account or await self.store.account(name) is None
-        return name in self._reserved or not is_free
 
     async def set_role(self, actor: Actor, namespace: str, account: str, role: Role | None) -> None:
         """Give an account a role, or remove it; members may remove themselves.

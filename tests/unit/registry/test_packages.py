@@ -1,15 +1,19 @@
 """The packages of a registry: what its use cases decide before a store is asked."""
 
+import asyncio
+
 import pytest
 from tests.support.memory_packages import MemoryPackages
+from tests.support.memory_stores import MemoryTokens
 from tests.support.registry_site import skill_archive
 
 from skillwire.errors import ConflictError, NotFoundError, TrustError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import Account, Change, PackageName, Role, State, Status
-from skillwire.registry.accounts import ADMIN, PUBLISH, Actor
+from skillwire.registry.accounts import ADMIN, PUBLISH, Accounts, Actor, Person
 from skillwire.registry.packages import Registry
+from skillwire.registry.tokens import Tokens
 from skillwire.server.transfers import read_upload
 
 
@@ -159,3 +163,26 @@ class TestChangesOfWhatWasReadBefore:
             archive = skill_archive(version=f"2.0.{number}", skill_toml=toml)
             await registry.publish(right, read_upload(archive, "ann"), Digest.of(archive))
         assert asked == [Access.PRIVATE]
+
+
+async def test_an_account_and_a_namespace_that_are_made_at_once_share_no_name(monkeypatch):
+    store = MemoryPackages()
+    registry, ann = Registry(store, lambda: 1.0), Actor("ann", frozenset({ADMIN}))
+    accounts = Accounts(store, lambda: Tokens(MemoryTokens(store), b"k" * 32, lambda: 1.0), lambda: 1.0)
+
+    def looks_early(look):
+        async def look_early(name):
+            found = await look(name)
+            await asyncio.sleep(0)  # the other one looks before this one writes
+            return found
+
+        return look_early
+
+    for look in ("account", "namespace"):
+        monkeypatch.setattr(store, look, looks_early(getattr(store, look)))
+    made = await asyncio.gather(
+        registry.create_namespace(ann, "bob"),
+        accounts.make_account(Person("https://id.example", "42"), "bob", "", ""),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in made if isinstance(one, Exception)] == [ConflictError]

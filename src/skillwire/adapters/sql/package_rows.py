@@ -189,16 +189,28 @@ async def find_changeable(
 
 
 async def insert_account(connection: Connection, account: Account, *, is_first: bool) -> bool:
-    """Insert an account, beside no operator if it ``is_first``; return whether that could be done."""
+    """Insert an account, beside no operator if it ``is_first``; return whether that could be done.
+
+    A person, who chooses the name, gets none of a namespace.
+    """
     if is_first and await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None:
+        return False
+    namesake = "SELECT 1 FROM namespaces WHERE name = ?"
+    if account.issuer and await connection.row(namesake, (account.name,)) is not None:
         return False
     statement = f"INSERT INTO accounts ({ACCOUNT}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
     return await connection.run(statement, account) == 1
 
 
 async def insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
-    """Insert a namespace; return whether its name is new. Raises as :func:`check_names`, unless ``most`` is None."""
+    """Insert a namespace; return whether its name is new, and of no other account unless ``most`` is None.
+
+    Raises as :func:`check_names`, unless ``most`` is None.
+    """
     if most is not None:
+        namesake = "SELECT 1 FROM accounts WHERE name = ?"
+        if namespace.name != account and await connection.row(namesake, (namespace.name,)) is not None:
+            return False
         query = "SELECT count(*) FROM audit WHERE account = ? AND action IN ('namespace.create', 'namespace.rename')"
         check_names(account, await connection.value(query, (account,)), most)
     row = (namespace.name, namespace.created, *namespace.proof)

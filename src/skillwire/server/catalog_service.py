@@ -224,8 +224,10 @@ class CatalogService:
         self._again = threading.Event()
         self._missing = threading.Event()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        #: Set for the callers that wait until the changes before their call are served.
+        #: Set for the callers that wait until the changes before their call are served: those since the last attempt,
+        #: and those of attempts that failed, which cut no pause short.
         self._followers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._unserved: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def start(self) -> None:
         """Begin to load and watch, in a thread of its own, unless that has begun."""
@@ -270,10 +272,14 @@ class CatalogService:
     async def follow(self, seconds: float) -> None:
         """Return as soon as the changes before this call are served, after ``seconds`` at the latest."""
         event = asyncio.Event()
-        self._followers.append((asyncio.get_running_loop(), event))
+        follower = asyncio.get_running_loop(), event
+        self._followers.append(follower)  # without a call between, in which the thread could take the list
         self._again.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), seconds)
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), seconds)
+        finally:
+            event.set()  # it waits no more
 
     async def reach(self, change: int) -> None:
         """Return once this change of the registry is served. Raises ProblemError (503) when that takes too long."""
@@ -366,6 +372,7 @@ class CatalogService:
         """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
         lost = set(self._lost)
         followers, self._followers = self._followers, []
+        self._unserved = [one for one in (*self._unserved, *followers) if not one[1].is_set()]
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
@@ -384,7 +391,8 @@ class CatalogService:
             self._is_owed = False
         if self.folders.packages is not None and not self._is_owed:
             self.reached = self.folders.packages.cursor.change
-        _wake(followers)
+        _wake(self._unserved)
+        self._unserved = []
         if self._has_disk_fault():
             return False
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes

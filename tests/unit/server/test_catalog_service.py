@@ -1,5 +1,6 @@
 """What a server does for its memory."""
 
+import asyncio
 import errno
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.eventually import PATIENCE
 from tests.support.publishing import write_skill
 from tests.support.sites import INDEX, Published
 
@@ -309,6 +311,29 @@ def test_a_disk_that_fails_leaves_what_is_served_and_is_tried_again(published, m
     monkeypatch.setattr(FileBlobs, "put", put)
     assert published.look() is not first
     assert published.description("one") == "Changed."
+
+
+async def test_the_attempt_after_one_that_failed_answers_the_callers_that_still_wait(published, monkeypatch):
+    catalog, refresh = published.publication, published.folders.refresh
+    failures = [StorageError("DATABASE", "Connection refused")] * 2
+
+    def fail(touched):
+        if failures:
+            raise failures.pop()
+        return refresh(touched)
+
+    monkeypatch.setattr(published.folders, "refresh", fail)
+    following = asyncio.create_task(catalog.follow(2 * PATIENCE))
+    await asyncio.sleep(0)
+    published.look()
+    assert not catalog._followers, "it cuts the pause before the next attempt short"
+    await catalog.follow(0.0)
+    published.look()
+    await asyncio.sleep(0)
+    assert (following.done(), len(catalog._unserved)) == (False, 1)
+    published.look()
+    assert not catalog._unserved
+    await asyncio.wait_for(following, PATIENCE)
 
 
 def test_a_ledger_that_cannot_be_read_keeps_no_skill_back(published):

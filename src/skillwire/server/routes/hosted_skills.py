@@ -214,7 +214,8 @@ class HostedSkillRoutes(ClientRoutes):
             raise UsageError("QUERY", "skills are listed by name", fix="Leave order out.")
         found: list[Package] = []
         while query.get("source") in {None, "", "custom"} and after is not None and len(found) <= limit:
-            packages, after = await self._registry.find(principal, "", after, limit + 1)
+            # Many may be yanked, and a client that follows the last row cannot go on behind an empty page.
+            packages, after = await self._registry.find(principal, "", after, int(limits.REGISTRY_PAGE))
             found += [one for one in packages if one.latest]
         return _page([await self._describe(context, one) for one in found[: limit + 1]], limit)
 

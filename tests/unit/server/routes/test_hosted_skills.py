@@ -129,6 +129,17 @@ class TestReading:
         found = (await site.get(f"{HOSTED}/ann--a/versions?order=asc&after=1.0.0&limit=1")).json()
         assert ([one["version"] for one in found["data"]], found["has_more"]) == (["1.1.0"], True)
 
+    async def test_a_short_page_reads_past_many_yanked_skills_at_once(self, site, monkeypatch):
+        for name in "abcdef":
+            await host(site, skill_files(name), by="ann", folder=name)
+        for name in "bcde":
+            await site.ask("DELETE", f"{HOSTED}/ann--{name}/versions/1.0.0", by="ann")
+        find = AsyncMock(side_effect=site.store.find_packages)
+        monkeypatch.setattr(site.store, "find_packages", find)
+        found = (await site.get(f"{HOSTED}?limit=1&after=ann--a")).json()
+        assert ([one["id"] for one in found["data"]], found["has_more"]) == (["ann--f"], False)
+        assert find.await_count == 1
+
 
 class TestPublishing:
     async def test_an_upload_without_a_version_makes_the_next_one(self, site):

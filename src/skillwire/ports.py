@@ -204,7 +204,7 @@ class PackageStore(Protocol):
         """Whether there is an operator: until then the first one can be made by a one-time code."""
 
     async def add_namespace(self, namespace: Namespace, owner: str, change: Change, *, most: int | None = None) -> bool:
-        """Store a namespace with its first owner; False when the name was taken, with ``most`` by an account also.
+        """Store a namespace with its first owner; False when its name was ever taken, with ``most`` also by an account.
 
         Raises ConflictError (``NAMESPACES_FULL``) when the account of the change has taken ``most`` names.
         """

@@ -283,7 +283,7 @@ class TestVersions:
         store.set_version_state(NOTES, "1.0.1", State(), change())
         assert publish(store, "1.0.4") == "created"
 
-    def test_what_is_withdrawn_of_the_same_bytes_is_told(self, store):
+    def test_yanked_versions_with_the_same_bytes_are_returned(self, store):
         for number in ("1.0.0", "1.0.1", "1.0.2"):
             publish(store, number)
         publish(store, name="memos")

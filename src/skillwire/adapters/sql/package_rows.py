@@ -60,19 +60,21 @@ LOOKED_UP: Final = {
     False: f"packages INDEXED BY packages_shown WHERE access != '{Access.PRIVATE.value}' AND",
 }
 #: The versions with an artifact that are yanked or in quarantine, by themselves or with their package.
-_WITHDRAWN: Final = (
+_COPY_STATES: Final = (
     "SELECT packages.number, version, versions.status, versions.reason, packages.status FROM versions "
     f"JOIN packages ON number = package WHERE artifact = ? AND (packages.status = '{Status.QUARANTINED.value}' "
     f"OR versions.status IN ('{Status.YANKED.value}', '{Status.QUARANTINED.value}'))"
 )
+#: A row if there is an operator.
+OPERATOR: Final = "SELECT 1 FROM accounts WHERE is_operator LIMIT 1"
 _ACCESS: Final = {access.value: access for access in Access}
 
 
-class WithdrawnCopies(NamedTuple):
-    """What is withdrawn of an artifact.
+class CopyStates(NamedTuple):
+    """States of the other versions with an artifact that is being published.
 
-    ``yanked`` is number → reason of the package's versions with it that are yanked, and ``quarantined`` why it is in
-    quarantine in the package.
+    ``yanked`` is number → reason of the yanked versions of its package, and ``quarantined`` the reason for which a
+    version of its package is in quarantine.
     """
 
     yanked: Mapping[str, str]
@@ -80,7 +82,7 @@ class WithdrawnCopies(NamedTuple):
     are_quarantined_elsewhere: bool
 
 
-NONE_WITHDRAWN: Final = WithdrawnCopies({}, None, False)
+NO_COPY_STATES: Final = CopyStates({}, None, False)
 
 
 def read_account(row: tuple[Any, ...] | None) -> Account | None:
@@ -156,18 +158,18 @@ async def check_standing(connection: Connection, change: Change, namespace: str)
     check_change(change, namespace, Standing(*found))
 
 
-async def find_withdrawn(connection: Connection, digest: bytes, number: int | None, version: str) -> WithdrawnCopies:
-    """Return what is withdrawn of an artifact, for another ``version`` of the package in row ``number``."""
+async def find_copy_states(connection: Connection, digest: bytes, number: int | None, version: str) -> CopyStates:
+    """Return the states of an artifact's versions, besides ``version`` of the package in row ``number``."""
     yanked: dict[str, str] = {}
     quarantined, is_elsewhere = None, False
-    for package, other, status, reason, status_of_package in await connection.rows(_WITHDRAWN, (digest,)):
+    for package, other, status, reason, status_of_package in await connection.rows(_COPY_STATES, (digest,)):
         if package == number and status == Status.QUARANTINED:
             quarantined = reason
-        elif package == number and other != version:
+        elif package == number and status == Status.YANKED and other != version:
             yanked[other] = reason
         elif package != number and Status.QUARANTINED in {status, status_of_package}:
             is_elsewhere = True
-    return WithdrawnCopies(yanked, quarantined, is_elsewhere)
+    return CopyStates(yanked, quarantined, is_elsewhere)
 
 
 async def find_package(
@@ -189,11 +191,11 @@ async def find_changeable(
 
 
 async def insert_account(connection: Connection, account: Account, *, is_first: bool) -> bool:
-    """Insert an account, beside no operator if it ``is_first``; return whether that could be done.
+    """Insert an account, one that ``is_first`` only while there is no operator; return whether it was inserted.
 
-    A person, who chooses the name, gets none of a namespace.
+    A person chooses the name of the account, so it must not be that of a namespace.
     """
-    if is_first and await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None:
+    if is_first and await connection.row(OPERATOR) is not None:
         return False
     namesake = "SELECT 1 FROM namespaces WHERE name = ?"
     if account.issuer and await connection.row(namesake, (account.name,)) is not None:
@@ -203,9 +205,9 @@ async def insert_account(connection: Connection, account: Account, *, is_first: 
 
 
 async def insert_namespace(connection: Connection, namespace: Namespace, account: str, most: int | None) -> bool:
-    """Insert a namespace; return whether its name is new, and of no other account unless ``most`` is None.
+    """Insert a namespace; return whether its name was free.
 
-    Raises as :func:`check_names`, unless ``most`` is None.
+    Unless ``most`` is None, the name of another account is not free; then it raises as :func:`check_names`, too.
     """
     if most is not None:
         namesake = "SELECT 1 FROM accounts WHERE name = ?"

@@ -19,16 +19,17 @@ from skillwire.adapters.sql.package_rows import (
     LAST_ENTRY,
     LOOKED_UP,
     NAMESPACE,
-    NONE_WITHDRAWN,
+    NO_COPY_STATES,
     OF_PACKAGES,
+    OPERATOR,
     PACKAGE,
     STANDING,
     VERSION,
     append_entry,
     check_standing,
     find_changeable,
+    find_copy_states,
     find_package,
-    find_withdrawn,
     insert_account,
     insert_namespace,
     raw_digest,
@@ -155,7 +156,7 @@ class SqlPackages(Store):
 
     @reads
     async def has_operator(self, connection: Connection) -> bool:
-        return await connection.row("SELECT 1 FROM accounts WHERE is_operator LIMIT 1") is not None
+        return await connection.row(OPERATOR) is not None
 
     @writes
     async def add_namespace(
@@ -265,7 +266,7 @@ class SqlPackages(Store):
             return StoredVersion("closed", package)
         if stored not in {None, version.version}:
             return StoredVersion("precedence", reason=stored)
-        copies = await find_withdrawn(connection, digest, number, version.version) if is_known else NONE_WITHDRAWN
+        copies = await find_copy_states(connection, digest, number, version.version) if is_known else NO_COPY_STATES
         if same is not None:
             return StoredVersion("repeated" if same == digest else "conflict", package, yanked=copies.yanked)
         if copies.quarantined is not None:

@@ -317,6 +317,7 @@ class CatalogService:
             self.blobs.unlock()
 
     def _follow(self) -> None:
+        self._take_followers()
         self.blobs.lock()
         if not self._is_restored:
             self.folders.restore()
@@ -368,11 +369,15 @@ class CatalogService:
             pass
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
+    def _take_followers(self) -> None:
+        """Begin an attempt: its callers no longer shorten the pause that follows a failure."""
+        followers, self._followers = self._followers, []
+        self._unserved = [one for one in (*self._unserved, *followers) if not one[1].is_set()]
+
     def _refresh(self, touched: Collection[str] | None) -> bool:
         """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
         lost = set(self._lost)
-        followers, self._followers = self._followers, []
-        self._unserved = [one for one in (*self._unserved, *followers) if not one[1].is_set()]
+        self._take_followers()
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()

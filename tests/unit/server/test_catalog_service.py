@@ -336,6 +336,34 @@ async def test_the_attempt_after_one_that_failed_answers_the_callers_that_still_
     await asyncio.wait_for(following, PATIENCE)
 
 
+async def test_a_blob_folder_that_cannot_be_locked_is_tried_again_after_a_pause_though_callers_wait(
+    published, monkeypatch
+):
+    catalog, failures, pauses, ended = published.publication, [OSError(errno.EIO, "EIO")] * 2, [], threading.Event()
+
+    def lock():
+        if failures:
+            raise failures.pop()
+
+    def watch_once(*_, **_options):
+        yield None
+        ended.set()
+
+    def pause(seconds):
+        pauses.append(seconds)
+        return True
+
+    monkeypatch.setattr(published.blobs, "lock", lock)
+    monkeypatch.setattr(catalog_service, "watch_folders", watch_once)
+    catalog._stop = SimpleNamespace(is_set=ended.is_set, wait=pause)
+    following = asyncio.create_task(catalog.follow(2 * PATIENCE))
+    await asyncio.sleep(0)
+    catalog._run()
+    assert len(pauses) == 2
+    await asyncio.wait_for(following, PATIENCE)
+    assert catalog.watch.alive
+
+
 def test_a_ledger_that_cannot_be_read_keeps_no_skill_back(published):
     write_skill(published.skills, "one")
 

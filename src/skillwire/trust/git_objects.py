@@ -29,6 +29,7 @@ _KINDS: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _DELTA: Final = 7
 _ID_BYTES: Final = 20
 _PIECE: Final = 4096
+_SIZE_BITS: Final = 64
 _TREE_OF_COMMIT: Final = re.compile(rb"tree ([0-9a-f]{40})\n")
 _FILE, _EXECUTABLE, _LINK, _FOLDER, _SUBMODULE = b"100644", b"100755", b"120000", b"40000", b"160000"
 _MODES: Final = {_FILE, _EXECUTABLE, _LINK, _FOLDER, _SUBMODULE, b"100664"}
@@ -76,7 +77,7 @@ class _PackReader:
         """Read the next object; a difference waits for its base."""
         byte = self._byte()
         kind, size, shift = byte >> 4 & 7, byte & 15, 4
-        while byte & 0x80:
+        while byte & 0x80 and shift < _SIZE_BITS:  # adding to a number of any length costs the square of it
             byte = self._byte()
             size |= (byte & 0x7F) << shift
             shift += 7

@@ -68,6 +68,10 @@ def test_differences_are_applied_in_any_order():
         (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 2**40) + zlib.compress(b"x") + bytes(20), "GIT_SIZE"),
         (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 3) + zlib.compress(bytes(10**6)) + bytes(20), "GIT_ANSWER"),
         (b"PACK" + struct.pack(">II", 2, 1) + head("blob", 9) + zlib.compress(b"x") + bytes(20), "GIT_ANSWER"),
+        (
+            b"PACK" + struct.pack(">II", 2, 1) + b"\xb1" + b"\x80" * 9 + b"\0" + zlib.compress(b"x") + bytes(20),
+            "GIT_ANSWER",
+        ),
     ],
 )
 def test_a_malformed_pack_is_refused(data, code):

@@ -252,7 +252,11 @@ class Executions:
         return self._endpoints[1].match(f"{site_of(scope, self._base_url)}{path}")
 
     async def answer(self, match: EndpointMatch, context: RequestContext) -> None:
-        """Answer a request for an execution. Raises ProblemError (401, 403) for a skill that the caller may not use."""
+        """Answer a request for an execution.
+
+        Raises ProblemError (401, 403) for a skill that the caller may not use; HTTPException (404) for the own path of
+        one that it may not know of, before anything else is said.
+        """
         scope = context.scope
         async with self.bodies.reading(scope, context.receive) as body:
             authenticating = scope
@@ -262,6 +266,8 @@ class Executions:
                     authenticating = {**scope, "headers": headers}
             caller = await context.authenticate(body.data, scope=authenticating)
             view = await context.load()
+            if match.is_own and match.skill not in view.visible.skills:
+                raise HTTPException(404)
             try:
                 await self._answer(match, context, view, caller.principal, body)
             except SkillwireError as error:
@@ -410,9 +416,11 @@ class ExecutionRoutes:
     async def _described(self, context: RequestContext) -> ASGIApp | None:
         revision = await context.find_revision(limits.SERVER_LOADING_SECONDS)
         match = await self._executions.described(context.path, context.scope, revision) if revision else None
-        if match is not None:
-            await self._executions.answer(match, context)
-            return None
-        await context.authenticate()
+        if match is None:
+            await context.authenticate()
+        else:
+            with suppress(HTTPException):
+                await self._executions.answer(match, context)
+                return None
         context.label = "none"
         return await self._pages.absent(context) if context.prefers_html() else NOT_FOUND

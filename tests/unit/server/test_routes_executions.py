@@ -354,6 +354,22 @@ async def test_endpoints_of_other_methods_take_inputs_their_own_way(tmp_path, se
     assert isinstance(caller, Caller)
 
 
+async def test_the_own_paths_of_a_private_skill_are_answered_as_if_nothing_were_there(tmp_path, serving):
+    base = "https://skills.acme.com"
+    descriptor = look_descriptor(base, "POST") | {"access": "private", "auth": {"type": "api_key"}}
+    descriptor["endpoint"] |= {f"{kind}_url": f"{base}/look/{kind}/{{execution_id}}" for kind in ("status", "result")}
+    files = {"descriptor.json": json.dumps(descriptor)}
+    write_action(tmp_path / "skills", "look", more='access = "private"', files=files)
+    caller = await serving(base_url=base)
+    key = {"X-API-Key": open_tokens().issue("given", skills=["look"]).secret}
+    assert (await caller.request("/look", key)).status == 405  # its path is one that means something
+    for path, other in (("/look", "/kool"), ("/look/status/x", "/kool/status/x"), ("/look/result/x", "/kool/result/x")):
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
+            for fields in ({}, {"Accept": "text/html"}, {"Idempotency-Key": "\x7f"}, {"Origin": "https://evil.example"}):
+                answers = [await caller.request(one, fields, method=method) for one in (path, other)]
+                assert answers[0] == answers[1], (method, path, fields)
+
+
 @pytest.mark.usefixtures("skills")
 async def test_whoever_wants_to_be_told_is_given_the_secret_of_what_tells(serving):
     caller = await serving()

@@ -60,12 +60,16 @@ _PREFIX: Final = f"{EXECUTIONS}/"
 
 
 class EndpointMatch(NamedTuple):
-    """What a URL is for: ``skill`` is the name of the one to invoke, ``execution_id`` what is asked about."""
+    """What a URL is for: ``skill`` is the name of the one to invoke, ``execution_id`` what is asked about.
+
+    ``is_own`` if the descriptor of ``skill`` names the URL, so that an answer would tell that this skill is there.
+    """
 
     purpose: Purpose
     skill: str = ""
     execution_id: str = ""
     method: Method = Method.POST
+    is_own: bool = False
 
 
 def match_standard_path(path: str) -> EndpointMatch | None:
@@ -86,18 +90,16 @@ class Endpoints:
 
     def __init__(self, skills: Mapping[str, Skill], callables: CallableSkills) -> None:
         self._urls: dict[str, EndpointMatch] = {}
-        self._templates: dict[re.Pattern[str], Purpose] = {}
+        self._templates: dict[re.Pattern[str], EndpointMatch] = {}
         for skill in skills.values():
             if skill.action is not None and skill.sharing is not None and skill.sharing.descriptor is not None:
                 try:
                     endpoint = callables.descriptor(skill).endpoint
-                    self._urls.setdefault(
-                        endpoint.url.partition("?")[0], EndpointMatch("invoke", skill.name, method=endpoint.method)
-                    )
-                    if endpoint.status_url:
-                        self._templates.setdefault(_template(endpoint.status_url), "status")
-                    if endpoint.result_url and endpoint.result_url != endpoint.status_url:
-                        self._templates.setdefault(_template(endpoint.result_url), "result")
+                    invoke = EndpointMatch("invoke", skill.name, method=endpoint.method, is_own=True)
+                    self._urls.setdefault(endpoint.url.partition("?")[0], invoke)
+                    for purpose, url in (("status", endpoint.status_url), ("result", endpoint.result_url)):
+                        if url:
+                            self._templates.setdefault(_template(url), EndpointMatch(purpose, skill.name, is_own=True))
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
                         "a descriptor names no endpoint", skill=skill.name, why=one_line(error)
@@ -105,8 +107,8 @@ class Endpoints:
 
     def match(self, url: str) -> EndpointMatch | None:
         """Return the match of a URL without its query, or None."""
-        named = ((template.fullmatch(url), purpose) for template, purpose in self._templates.items())
-        found = (EndpointMatch(purpose, execution_id=match[1]) for match, purpose in named if match)
+        named = ((template.fullmatch(url), match) for template, match in self._templates.items())
+        found = (match._replace(execution_id=read[1]) for read, match in named if read)
         return self._urls.get(url) or next(found, None)
 
 

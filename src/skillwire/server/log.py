@@ -176,7 +176,8 @@ def _render_line(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> 
         event = {"client": event["client"]}
     facts = " ".join(f"{name}={value}" for name, value in event.items() if value is not None)
     line = neutralise(f"{clock} {level} {what} {facts}").translate(_ONE_LINE).rstrip()
-    return f"{line}\n{trace}" if trace else line
+    # What was raised may hold untrusted text, whose line ends begin no line of ours.
+    return "\n  ".join([line, *neutralise(trace).split("\n")]) if trace else line
 
 
 class _Forward(logging.Handler):

@@ -36,6 +36,21 @@ def test_no_line_holds_a_whole_id_of_an_execution(capsys):
     assert [one["execution"] for one in told[1:]] == [execution_id[:-24]]
 
 
+def test_what_was_raised_can_fake_no_line_and_command_no_terminal(capsys):
+    def fail(city):
+        raise ValueError(f"no city {city}")
+
+    configure_logging("human")
+    try:
+        fail("\x1b[2J\u202e\n12:00:00 info signed in account=root")
+    except ValueError:
+        structlog.get_logger("skillwire").exception("it broke")
+    first, *others = capsys.readouterr().err.splitlines()
+    assert "it broke" in first
+    assert all(line.startswith("  ") for line in others), others
+    assert "no city [U+001B][2J[U+202E]" in others[-2]
+
+
 class Log:
     """What passes the limit, by a clock of its own."""
 

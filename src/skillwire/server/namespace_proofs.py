@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError, UsageError
-from skillwire.trust.address import is_local_name
+from skillwire.trust.address import REFUSED_ADDRESS, is_local_name
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch
 
@@ -68,6 +68,8 @@ class NamespaceProofs:
         try:
             response = await self._driver.run(fetch(request, max_redirects=0))
         except SkillwireError as error:
-            raise TrustError("PROOF_MISSING", f"{url} cannot be read: {error.message}", place=place) from error
+            # Where the policy refuses an address, it is one that only this network has for the name.
+            why = "it leads to no public address" if error.code in REFUSED_ADDRESS else error.message
+            raise TrustError("PROOF_MISSING", f"{url} cannot be read: {why}", place=place) from error
         if response.status != _OK or response.body.strip() != namespace.encode():
             raise TrustError("PROOF_MISSING", f"{url} does not hold {namespace} alone", place=place)

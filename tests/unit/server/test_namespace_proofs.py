@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.server.namespace_proofs import NamespaceProofs
+from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse, drive_async
 
 
@@ -80,6 +82,13 @@ async def test_a_domain_proves_the_namespace_that_it_names(kind, site, is_proven
         assert caught.value.code == "PROOF_MISSING"
     place = {"dns": "_skillwire.acme.example", "file": "https://acme.example/.well-known/skillwire-namespace"}[kind]
     assert site.asked == [place]
+
+
+async def test_a_caller_learns_no_address_that_a_name_has_in_our_network_alone():
+    async with AsyncDriver(AddressPolicy(), resolve=lambda _: ["10.1.2.3"], proxy_for=lambda _: None) as driver:
+        with pytest.raises(TrustError) as caught:
+            await NamespaceProofs(driver, Domain().find_records).check("file", "db.acme.example", "acme")
+    assert caught.value.message.endswith("cannot be read: it leads to no public address")
 
 
 async def test_slow_domains_keep_few_threads():

@@ -365,7 +365,12 @@ async def test_the_own_paths_of_a_private_skill_are_answered_as_if_nothing_were_
     assert (await caller.request("/look", key)).status == 405  # its path is one that means something
     for path, other in (("/look", "/kool"), ("/look/status/x", "/kool/status/x"), ("/look/result/x", "/kool/result/x")):
         for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
-            for fields in ({}, {"Accept": "text/html"}, {"Idempotency-Key": "\x7f"}, {"Origin": "https://evil.example"}):
+            for fields in (
+                {},
+                {"Accept": "text/html"},
+                {"Idempotency-Key": "\x7f"},
+                {"Origin": "https://evil.example"},
+            ):
                 answers = [await caller.request(one, fields, method=method) for one in (path, other)]
                 assert answers[0] == answers[1], (method, path, fields)
 

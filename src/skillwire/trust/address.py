@@ -78,6 +78,10 @@ class Address(NamedTuple):
 _RANGES_V4: Final = (
     ("169.254.169.254/32", AddressScope.METADATA),  # AWS, Azure, Google and most others
     ("169.254.170.2/32", AddressScope.METADATA),  # AWS containers
+    ("169.254.170.23/32", AddressScope.METADATA),  # AWS pods
+    ("168.63.129.16/32", AddressScope.METADATA),  # Azure hosts; a public range, but answered by the machine's own host
+    ("169.254.42.42/32", AddressScope.METADATA),  # Scaleway
+    ("169.254.0.23/32", AddressScope.METADATA),  # Tencent
     ("100.100.100.200/32", AddressScope.METADATA),  # Alibaba
     ("192.0.0.192/32", AddressScope.METADATA),  # Oracle
     ("127.0.0.0/8", AddressScope.LOOPBACK),
@@ -101,7 +105,11 @@ _RANGES_V4: Final = (
 )
 
 _RANGES_V6: Final = (
-    ("fd00:ec2::254/128", AddressScope.METADATA),  # AWS
+    ("fd00:ec2::/32", AddressScope.METADATA),  # AWS: machines (::254), pods (::23)
+    ("fd20:ce::254/128", AddressScope.METADATA),  # Google
+    ("fd00:c1::a9fe:a9fe/128", AddressScope.METADATA),  # Oracle
+    ("fd00:100::100:200/128", AddressScope.METADATA),  # Alibaba
+    ("fd00:42::42/128", AddressScope.METADATA),  # Scaleway
     ("::1/128", AddressScope.LOOPBACK),
     ("fc00::/7", AddressScope.PRIVATE),
     ("fe80::/10", AddressScope.LINK_LOCAL),

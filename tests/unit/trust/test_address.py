@@ -35,6 +35,7 @@ from skillwire.trust.address import (
         ("240.0.0.1", AddressScope.SPECIAL),
         ("255.255.255.255", AddressScope.NOWHERE),
         ("169.254.169.254", AddressScope.METADATA),
+        ("168.63.129.16", AddressScope.METADATA),
         ("169.254.169.253", AddressScope.LINK_LOCAL),
         ("::1", AddressScope.LOOPBACK),
         ("::", AddressScope.NOWHERE),
@@ -152,7 +153,22 @@ def test_the_fix_names_the_origin_where_the_host_alone_leaves_the_port_refused(a
     AddressPolicy(allow=("https://127.0.0.1:8000",)).check_url(url)
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "100.100.100.200", "[fd00:ec2::254]"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "169.254.170.23",
+        "169.254.42.42",
+        "169.254.0.23",
+        "100.100.100.200",
+        "[fd00:ec2::254]",
+        "[fd00:ec2::23]",
+        "[fd20:ce::254]",
+        "[fd00:c1::a9fe:a9fe]",
+        "[fd00:100::100:200]",
+        "[fd00:42::42]",
+    ],
+)
 def test_a_metadata_service_opens_through_allow_alone(host):
     assert refusal(naming(f"http://{host}/"), f"http://{host}/") == "ADDRESS_REFUSED"
     assert refusal(naming("http://box.internal/"), "http://box.internal/", host.strip("[]")) == "ADDRESS_REFUSED"

@@ -97,9 +97,12 @@ class Endpoints:
                     endpoint = callables.descriptor(skill).endpoint
                     invoke = EndpointMatch("invoke", skill.name, method=endpoint.method, is_own=True)
                     self._urls.setdefault(endpoint.url.partition("?")[0], invoke)
-                    for purpose, url in (("status", endpoint.status_url), ("result", endpoint.result_url)):
+                    for url, match in (
+                        (endpoint.status_url, EndpointMatch("status", skill.name, is_own=True)),
+                        (endpoint.result_url, EndpointMatch("result", skill.name, is_own=True)),
+                    ):
                         if url:
-                            self._templates.setdefault(_template(url), EndpointMatch(purpose, skill.name, is_own=True))
+                            self._templates.setdefault(_template(url), match)
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
                         "a descriptor names no endpoint", skill=skill.name, why=one_line(error)

@@ -92,7 +92,7 @@ async def measure(url: str, rounds: int) -> None:
                 READS,
             ),
             "a list of 100 packages": (
-                lambda name: store.packages("acme", name.name, 100),
+                lambda name: store.packages("acme", name.name, 100, grants=("*",)),
                 lambda name: pool.fetch(page, *name, "deleted", 100),
                 READS // 5,
             ),

@@ -35,6 +35,7 @@ from skillwire.model.execution import (
 )
 from skillwire.model.package import (
     Account,
+    Among,
     AnnouncedFile,
     AuditEntry,
     Change,
@@ -246,18 +247,18 @@ class PackageStore(Protocol):
     async def package(self, name: PackageName, *, with_private: bool = True) -> Package | None:
         """Return a package, a deleted or renamed one included; without ``with_private`` no private one."""
 
-    async def packages(self, namespace: str, after: str, limit: int, *, with_private: bool = True) -> Sequence[Package]:
+    async def packages(self, namespace: str, after: str, limit: int, *, grants: Collection[str]) -> Sequence[Package]:
         """Return a page of a namespace's packages, by name, behind ``after``; all but deleted and renamed ones.
 
-        Here and below, ``with_private`` is false for a caller without grants, who could make the server read many.
+        Here and below, private packages are left out unless ``grants`` has ``*``, ``namespace/*`` or their name.
         """
 
     async def find_packages(
-        self, beginning: str, after: PackageName, limit: int, *, with_private: bool = True, redirecting: bool = False
+        self, beginning: str, after: PackageName, limit: int, *, grants: Collection[str], among: Among = "present"
     ) -> Sequence[Package]:
-        """Return a page of packages whose names begin so, by name, then namespace, behind ``after``.
+        """Return a page of packages whose names begin so, by name, then namespace, behind ``after``; no deleted ones.
 
-        Deleted ones are left out, and renamed ones, or with ``redirecting`` all others.
+        They are ``among`` those under their ``present`` names, those of them with a ``latest`` version, or ``renamed``.
         """
 
     async def change_package(
@@ -286,10 +287,8 @@ class PackageStore(Protocol):
     async def versions(self, name: PackageName) -> Sequence[PackageVersion]:
         """Return the versions of a package, the highest first."""
 
-    async def dependents(
-        self, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
-    ) -> Sequence[Package]:
-        """Return a page of the packages whose latest version requires ``name``, by name, beginning behind ``after``."""
+    async def dependents(self, name: PackageName, limit: int, *, grants: Collection[str]) -> Sequence[PackageName]:
+        """Return the first packages, by name, whose latest version requires ``name``."""
 
     async def by_artifact(self, digest: Digest, limit: int) -> Sequence[PackageVersion]:
         """Return the first published versions whose artifact has this digest."""

@@ -16,7 +16,7 @@ from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlTokens
 from skillwire.adapters.sqlite.database import AsyncDatabase
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError
-from skillwire.model.access import Access, Token
+from skillwire.model.access import EVERY_SKILL, Access, Token
 from skillwire.model.catalog import unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -38,6 +38,7 @@ from skillwire.model.package import (
 from skillwire.registry.audit import verify_entries
 
 NOTES, MEMOS = PackageName("acme", "notes"), PackageName("acme", "memos")
+ALL = {EVERY_SKILL}
 UPLOADED = Digest.of(b"as it was sent")
 
 
@@ -359,7 +360,7 @@ class TestVersions:
         assert store.package(NOTES).state == state
         assert publish(store, "2.0.0", b"two") == "closed"
         assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
-        assert bool(store.packages("acme", "", 9)) is (status is not Status.DELETED)
+        assert bool(store.packages("acme", "", 9, grants=ALL)) is (status is not Status.DELETED)
 
     def test_a_redirected_package_takes_no_versions(self, store):
         publish(store)
@@ -395,24 +396,26 @@ class TestVersions:
     def test_pages_of_packages_go_on_behind_a_name(self, store):
         for name in ("c", "a", "b"):
             publish(store, name=name)
-        assert [one.name.name for one in store.packages("acme", "", 2)] == ["a", "b"]
-        assert [one.name.name for one in store.packages("acme", "b", 2)] == ["c"]
-        assert store.packages("other", "", 2) == []
+        assert [one.name.name for one in store.packages("acme", "", 2, grants=ALL)] == ["a", "b"]
+        assert [one.name.name for one in store.packages("acme", "b", 2, grants=ALL)] == ["c"]
+        assert store.packages("other", "", 2, grants=ALL) == []
 
-    def test_private_packages_are_left_out_for_callers_without_grants(self, store):
+    def test_private_packages_are_left_out_unless_they_are_granted(self, store):
         publish(store)
         for name in ("memo", "notes-2"):
             one = make_version(name=name)
             store.publish(one._replace(skill=one.skill._replace(requires=("notes",))), b"one", change())
         store.change_package(PackageName("acme", "memo"), [change()], access=Access.PRIVATE)
-        for shown, names in ((True, ["memo", "notes", "notes-2"]), (False, ["notes", "notes-2"])):
+        granting = [{"*"}, {"acme/*"}, {"acme/memo"}, {"other/*", "acme/memo"}]
+        for grants in (*granting, (), {"other/*", "other/memo", "acme/notes", "acme", "*/memo"}):
+            memo = ["memo"] if grants in granting else []
             pages = (
-                store.packages("acme", "", 9, with_private=shown),
-                store.find_packages("", PackageName("", ""), 9, with_private=shown),
+                store.packages("acme", "", 9, grants=grants),
+                store.find_packages("", PackageName("", ""), 9, grants=grants),
             )
-            assert [[one.name.name for one in page] for page in pages] == [names, names]
-            page = store.dependents(NOTES, PackageName("", ""), 9, with_private=shown)
-            assert [one.name.name for one in page] == [name for name in names if name != "notes"]
+            assert [[one.name.name for one in page] for page in pages] == [[*memo, "notes", "notes-2"]] * 2
+            assert [one.name for one in store.dependents(NOTES, 9, grants=grants)] == [*memo, "notes-2"]
+            assert [one.name.name for one in store.packages("acme", "", 1, grants=grants)] == [*memo, "notes"][:1]
 
     def test_packages_of_all_namespaces_are_found_by_name(self, store):
         for namespace, name in (("b", "notes"), ("a", "notes"), ("a", "note"), ("c", "memo"), ("d", "notes-2")):
@@ -421,7 +424,7 @@ class TestVersions:
             store.publish(version._replace(skill=skill), b"one", change())
 
         def found(beginning, after, limit=9):
-            return [str(one.name) for one in store.find_packages(beginning, PackageName(*after), limit)]
+            return [str(one.name) for one in store.find_packages(beginning, PackageName(*after), limit, grants=ALL)]
 
         assert found("", ("", "")) == ["c/memo", "a/note", "a/notes", "b/notes", "d/notes-2"]
         assert found("notes", ("", "notes"), 2) == ["a/notes", "b/notes"]
@@ -431,10 +434,18 @@ class TestVersions:
         assert found("notes", ("", "")) == ["d/notes-2"]
         store.change_package(PackageName("a", "note"), [change()], access=Access.PRIVATE)
         store.redirect_package(PackageName("a", "note"), PackageName("c", "memo"), change())
-        earlier = store.find_packages("note", PackageName("", ""), 9, redirecting=True)
+        earlier = store.find_packages("note", PackageName("", ""), 9, grants=ALL, among="renamed")
         assert [str(one.name) for one in earlier] == ["a/note", "b/notes"]
-        earlier = store.find_packages("note", PackageName("", ""), 9, with_private=False, redirecting=True)
+        earlier = store.find_packages("note", PackageName("", ""), 9, grants=(), among="renamed")
         assert [str(one.name) for one in earlier] == ["b/notes"]
+
+    def test_packages_without_a_latest_version_may_be_left_out(self, store):
+        for name in ("a", "b", "c"):
+            publish(store, name=name)
+        store.set_version_state(PackageName("acme", "b"), "1.0.0", State(Status.YANKED, "x"), change())
+        for among, names in (("latest", ["a", "c"]), ("present", ["a", "b"])):
+            page = store.find_packages("", PackageName("", ""), 2, grants=ALL, among=among)
+            assert [one.name.name for one in page] == names
 
     def test_readers_are_let_in_and_out(self, store):
         publish(store)
@@ -725,7 +736,7 @@ class TestDependents:
         assert self.names(store, PackageName("other", "notes")) == ["letters"]
         store.set_version_state(PackageName("acme", "letters"), "1.1.0", State(Status.YANKED, "x"), change())
         assert self.names(store, NOTES) == ["diary", "letters", "maps"]
-        assert self.names(store, NOTES, PackageName("acme", "diary"), 1) == ["letters"]
+        assert self.names(store, NOTES, 2) == ["diary", "letters"]
         store.change_package(PackageName("acme", "maps"), [change()], state=State(Status.DELETED))
         assert self.names(store, NOTES) == ["diary", "letters"]
 
@@ -744,8 +755,8 @@ class TestDependents:
         store.publish(one._replace(skill=skill), name.encode(), change("version.publish"))
 
     @staticmethod
-    def names(store, name, after=None, limit=9):
-        return [one.name.name for one in store.dependents(name, after or PackageName("", ""), limit)]
+    def names(store, name, limit=9):
+        return [one.name for one in store.dependents(name, limit, grants=ALL)]
 
 
 class TestRedirects:
@@ -761,7 +772,7 @@ class TestRedirects:
         store.rename_namespace("acme", "apex", change())
         assert store.package(PackageName("apex", "notes")).renamed_to == PackageName("apex", "jottings")
         served = [one.package.name.name for one in store.changed(ChangeCursor(), 9).packages if one.served]
-        assert served == [one.name.name for one in store.packages("apex", "", 9)] == ["jottings"]
+        assert served == [one.name.name for one in store.packages("apex", "", 9, grants=ALL)] == ["jottings"]
 
 
 def test_statistics_count_what_somebody_may_know_of(store):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire import limits
-from skillwire.model.access import Access, narrowest_access
+from skillwire.model.access import Access, Principal, narrowest_access
 from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -34,6 +34,7 @@ from skillwire.registry.access import (
     check_package,
     check_version,
     differing,
+    may_know,
 )
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
@@ -249,21 +250,21 @@ class MemoryPackages:
 
     async def package(self, name, *, with_private=True):
         found = self._packages.get(name)
-        return found if found and self._shown([found], with_private) else None
+        return found if found and (with_private or found.access is not Access.PRIVATE) else None
 
-    async def packages(self, namespace, after, limit, *, with_private=True):
+    async def packages(self, namespace, after, limit, *, grants):
         names = sorted(name for name in self._packages if name.namespace == namespace and name.name > after)
-        found = self._shown([self._packages[name] for name in names], with_private)
+        found = self._shown([self._packages[name] for name in names], grants)
         return [one for one in found if one.state.status is not Status.DELETED and not one.renamed_to][:limit]
 
-    def _shown(self, packages, with_private):
-        return [one for one in packages if with_private or one.access is not Access.PRIVATE]
+    def _shown(self, packages, grants):
+        return [one for one in packages if may_know(Principal("", frozenset(grants)), one)]
 
-    async def find_packages(self, beginning, after, limit, *, with_private=True, redirecting=False):
+    async def find_packages(self, beginning, after, limit, *, grants, among="present"):
         begun = [one for one in self._packages.values() if one.name.name.startswith(beginning)]
-        begun = [one for one in begun if (one.renamed_to is not None) == redirecting]
-        there = [one for one in begun if one.state.status is not Status.DELETED and one.name[::-1] > after[::-1]]
-        return sorted(self._shown(there, with_private), key=lambda one: one.name[::-1])[:limit]
+        begun = [one for one in begun if (one.renamed_to is not None) == (among == "renamed")]
+        there = [one for one in begun if one.name[::-1] > after[::-1] and (one.latest or among != "latest")]
+        return sorted(self._shown(there, grants), key=lambda one: one.name[::-1])[:limit]
 
     async def _update(self, name, change, **values):
         self._put(self._packages[name]._replace(**values))
@@ -318,15 +319,15 @@ class MemoryPackages:
         found = self._versions.get(name, {}).values()
         return sorted(found, key=lambda one: version_order(one.version), reverse=True)
 
-    async def dependents(self, name, after, limit, *, with_private=True):
+    async def dependents(self, name, limit, *, grants):
         found = [one for one in self._packages.values() if one.latest and one.state.status is not Status.DELETED]
         rows = []
         for package in found:
             skill = self._versions[package.name][package.latest].skill
             wanted = required_packages(skill.requires, skill.publisher)
-            if name in {self._renamed(one) for one in wanted} and package.name > after:
+            if name in {self._renamed(one) for one in wanted}:
                 rows.append(package)
-        return sorted(self._shown(rows, with_private), key=lambda one: one.name)[:limit]
+        return sorted(one.name for one in self._shown(rows, grants))[:limit]
 
     def _renamed(self, name):
         namespace = self._namespaces.get(name.namespace)

@@ -22,7 +22,7 @@ from skillwire.model.digest import Digest
 
 
 class S3Artifacts:
-    """Fills :class:`skillwire.adapters.sql.packages.LargeArtifacts` with the bucket at ``url``, ``s3://NAME/BEGINNING``."""
+    """Fills :class:`skillwire.adapters.sql.LargeArtifacts` with the bucket at ``url``, ``s3://NAME/BEGINNING``."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -113,6 +113,10 @@ def state_in_index(package: State, version: State) -> tuple[str, str, str] | Non
     return None if state.status is Status.ACTIVE else (state.status.value, state.reason, state.successor)
 
 
+#: Which packages are listed.
+Among = Literal["present", "latest", "renamed"]
+
+
 class PackageName(NamedTuple):
     """``namespace/name``."""
 

@@ -7,7 +7,6 @@ publication on. For callers without access, a private package does not exist.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from skillwire import limits
@@ -400,26 +399,17 @@ class Registry:
 
     async def packages(
         self, principal: Principal, namespace: str, after: str, limit: int
-    ) -> tuple[list[Package], str | None]:
+    ) -> tuple[Sequence[Package], str | None]:
         """Return a page of the packages that ``principal`` may know of, and the last name if more follow."""
-
-        def read(last: PackageName, rows: int, *, with_private: bool) -> Awaitable[Sequence[Package]]:
-            return self.store.packages(namespace, last.name, rows, with_private=with_private)
-
-        found, following = await _page_of_known(principal, read, PackageName(namespace, after), limit)
-        return found, following and following.name
+        found = await self.store.packages(namespace, after, limit + 1, grants=principal.grants)
+        return found[:limit], found[limit - 1].name.name if len(found) > limit else None
 
     async def find(
         self, principal: Principal, beginning: str, after: PackageName, limit: int
-    ) -> tuple[list[Package], PackageName | None]:
+    ) -> tuple[Sequence[Package], PackageName | None]:
         """Return a page of packages of all namespaces whose names start with ``beginning``, as :meth:`packages`."""
-        return await _page_of_known(principal, partial(self.store.find_packages, beginning), after, limit)
-
-    async def dependents(self, principal: Principal, name: PackageName) -> list[PackageName]:
-        """Return the first packages whose latest version requires ``name``, if ``principal`` may know of them."""
-        read = partial(self.store.dependents, name)
-        found, _ = await _page_of_known(principal, read, PackageName("", ""), limits.REGISTRY_PAGE)
-        return [one.name for one in found]
+        found = await self.store.find_packages(beginning, after, limit + 1, grants=principal.grants)
+        return found[:limit], found[limit - 1].name if len(found) > limit else None
 
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
         """Return a version, the latest one by default, for download.
@@ -535,24 +525,6 @@ class Registry:
         """Return a change that needs ``role`` in the namespace of its target."""
         right = Right(actor.token_id, role, actor.is_operator)
         return actor.change(self._clock(), action, target, **details)._replace(right=right)
-
-
-async def _page_of_known(
-    principal: Principal,
-    read: Callable[..., Awaitable[Sequence[Package]]],
-    after: PackageName,
-    limit: int,
-) -> tuple[list[Package], PackageName | None]:
-    """Return a page of packages that ``principal`` may know of, and the last one if more follow."""
-    found: list[Package] = []
-    rows = max(limit + 1, int(limits.REGISTRY_PAGE))  # many packages may be private, so read more at once
-    while len(found) <= limit:  # one more shows whether another page exists
-        page = await read(after, rows, with_private=bool(principal.grants))
-        found += [one for one in page if may_know(principal, one)]
-        if len(page) < rows:
-            break
-        after = page[-1].name
-    return found[:limit], found[limit - 1].name if len(found) > limit else None
 
 
 def _withdrawn(version: PackageVersion, state: State) -> TrustError:

@@ -9,7 +9,8 @@ The files that a server sends are in its blob store, made again from the artifac
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.sql import AUDIT_TURN, Store, reads, writes
@@ -44,12 +45,13 @@ from skillwire.adapters.sql.package_rows import (
     state_row,
 )
 from skillwire.errors import StorageError
-from skillwire.model.access import Access
+from skillwire.model.access import EVERY_SKILL, Access
 from skillwire.model.catalog import pack_skill, unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
     Account,
+    Among,
     AuditEntry,
     Change,
     ChangeCursor,
@@ -74,7 +76,7 @@ from skillwire.registry.access import Standing, check_change, check_version, dif
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.sql import Connection, Database
+    from skillwire.adapters.sql import Connection, Database, LargeArtifacts
 
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
@@ -83,27 +85,20 @@ _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)
 #: How many bytes the versions of a package hold.
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
-#: Whether a package is listed, given whether private ones are.
-_SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
+_GRANTS: Final = "(SELECT value FROM json_each(?1))"
+#: Whether a package is listed for a caller with the grants ?1.
+_SHOWN: Final = (
+    f"(access != '{Access.PRIVATE.value}' OR '{EVERY_SKILL}' IN {_GRANTS} OR "
+    f"packages.namespace || '/{EVERY_SKILL}' IN {_GRANTS} OR packages.namespace || '/' || packages.name IN {_GRANTS})"
+)
+_AMONG: Final = {
+    "present": "renamed_to = ''",
+    "latest": "renamed_to = '' AND latest != ''",
+    "renamed": "renamed_to != ''",
+}
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
-
-
-class LargeArtifacts(Protocol):
-    """Artifacts that are too large for a row, by digest. Raises StorageError (``STORAGE``)."""
-
-    def put(self, content: bytes) -> Digest:
-        """Store an artifact durably."""
-
-    def has(self, digest: Digest, size: int) -> bool:
-        """Whether an artifact of this size is there."""
-
-    def read(self, digest: Digest) -> bytes | None:
-        """Return an artifact, verified; None if it is lost or damaged."""
-
-    def aged(self, before: float) -> Iterable[tuple[Digest, Callable[[], object]]]:
-        """Give those older than ``before``, and what removes each."""
 
 
 class SqlPackages(Store):
@@ -318,11 +313,11 @@ class SqlPackages(Store):
 
     @reads
     async def packages(
-        self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
+        self, connection: Connection, namespace: str, after: str, limit: int, *, grants: Collection[str]
     ) -> Sequence[Package]:
-        condition = f"{LOOKED_UP[with_private]} namespace = ? AND name > ? AND status != ? AND renamed_to = ''"
-        query = f"SELECT {PACKAGE} FROM {condition} ORDER BY name LIMIT ?"
-        row = (namespace, after, Status.DELETED.value, limit)
+        condition = f"{LOOKED_UP[bool(grants)]} namespace = ?2 AND name > ?3 AND status != ?4 AND renamed_to = ''"
+        query = f"SELECT {PACKAGE} FROM {condition} AND {_SHOWN} ORDER BY name LIMIT ?5"
+        row = (json.dumps([*grants]), namespace, after, Status.DELETED.value, limit)
         return [read_package(row) for row in await connection.rows(query, row)]
 
     @reads
@@ -333,16 +328,15 @@ class SqlPackages(Store):
         after: PackageName,
         limit: int,
         *,
-        with_private: bool = True,
-        redirecting: bool = False,
+        grants: Collection[str],
+        among: Among = "present",
     ) -> Sequence[Package]:
-        renamed = "renamed_to != ''" if redirecting else "renamed_to = ''"
         query = (
-            f"SELECT {PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
-            f"AND status != ? AND {_SHOWN} AND {renamed} ORDER BY name, namespace LIMIT ?"
+            f"SELECT {PACKAGE} FROM packages WHERE name >= ?2 AND name < ?3 AND (name, namespace) > (?4, ?5) "
+            f"AND status != ?6 AND {_AMONG[among]} AND {_SHOWN} ORDER BY name, namespace LIMIT ?7"
         )
-        deleted, end = Status.DELETED.value, f"{beginning}~"  # ~ is behind z
-        row = (beginning, end, after.name, after.namespace, deleted, with_private, limit)
+        end = f"{beginning}~"  # ~ is behind z
+        row = (json.dumps([*grants]), beginning, end, after.name, after.namespace, Status.DELETED.value, limit)
         return [read_package(row) for row in await connection.rows(query, row)]
 
     @writes
@@ -438,15 +432,15 @@ class SqlPackages(Store):
 
     @reads
     async def dependents(
-        self, connection: Connection, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
-    ) -> Sequence[Package]:
+        self, connection: Connection, name: PackageName, limit: int, *, grants: Collection[str]
+    ) -> Sequence[PackageName]:
         query = (
-            f"SELECT {OF_PACKAGES} FROM requirements JOIN packages ON number = package AND latest = version "
-            f"WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? AND {_SHOWN} "
-            "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
+            "SELECT packages.namespace, packages.name FROM requirements JOIN packages ON number = package "
+            f"WHERE latest = version AND requirements.namespace = ?2 AND requirements.name = ?3 AND status != ?4 "
+            f"AND {_SHOWN} ORDER BY packages.namespace, packages.name LIMIT ?5"
         )
-        row = (*name, Status.DELETED.value, with_private, *after, limit)
-        return [read_package(row) for row in await connection.rows(query, row)]
+        row = (json.dumps([*grants]), *name, Status.DELETED.value, limit)
+        return [PackageName(*row) for row in await connection.rows(query, row)]
 
     @reads
     async def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:

@@ -319,7 +319,8 @@ class ClawHubRoutes(ClientRoutes):
         """Answer packages of these names, then those that the search finds."""
         query, limit, principal = read_query(context), read_limit(context, _HITS), principal_of(context)
         text = query.get("q", "")
-        found, _ = await self._registry.find(principal, text.strip().lower(), PackageName("", ""), limit)
+        begun, _ = await self._registry.find(principal, text.strip().lower(), PackageName("", ""), limit)
+        found = [*begun]
         if query.get("mode") == "exact":
             found = [one for one in found if one.name.name == text]
         else:
@@ -479,8 +480,8 @@ class ClawHubRoutes(ClientRoutes):
 
     async def _renamed(self, context: RequestContext, slug: str) -> Sequence[Package]:
         """Return what the packages redirect to that were called ``slug``; for a change these themselves."""
-        shown, after = bool(principal_of(context).grants), PackageName("", slug)
-        page = await self._store.find_packages(slug, after, limits.REGISTRY_PAGE, with_private=shown, redirecting=True)
+        grants, after = principal_of(context).grants, PackageName("", slug)
+        page = await self._store.find_packages(slug, after, limits.REGISTRY_PAGE, grants=grants, among="renamed")
         found = []
         for one in page:
             if one.name.name == slug:

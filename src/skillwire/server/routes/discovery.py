@@ -37,7 +37,7 @@ from skillwire.protocols.agent_skills.server import (
     read_scoped_path,
     version_entry,
 )
-from skillwire.registry.access import check_use, may_know, may_use
+from skillwire.registry.access import check_use, may_use
 from skillwire.server.components import Protocol, RegistryComponents, Services, StaticView
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.problems import NOT_FOUND, READ, Problem, ProblemError, other_method
@@ -140,12 +140,10 @@ class PackageSites:
         store, principal = self._registry.store, principal_of(context)
         skills: dict[str, Skill] = {}
         after = ""
-        shown = bool(principal.grants)
-        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE, with_private=shown):
+        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE, grants=principal.grants):
             for package in page:
                 name, latest = package.name.name, package.latest
-                is_listed = may_know(principal, package) and may_use(principal, package)
-                if not is_listed or not latest or package.state.status is Status.QUARANTINED:
+                if not may_use(principal, package) or not latest or package.state.status is Status.QUARANTINED:
                     continue
                 skill = context.view.usable.skills.get(name)  # the catalog has most of them
                 if skill is None or (skill.publisher, skill.version) != (namespace, latest):

@@ -209,15 +209,13 @@ class HostedSkillRoutes(ClientRoutes):
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer the skills, by name."""
         query, limit, principal = read_query(context), read_limit(context, _ROWS), principal_of(context)
-        after: PackageName | None = read_after(_after(query).replace(_BETWEEN, "/", 1))
+        after = read_after(_after(query).replace(_BETWEEN, "/", 1))
         if query.get("order"):
             raise UsageError("QUERY", "skills are listed by name", fix="Leave order out.")
-        found: list[Package] = []
-        while query.get("source") in {None, "", "custom"} and after is not None and len(found) <= limit:
-            # Many may be yanked, and a client that follows the last row cannot go on behind an empty page.
-            packages, after = await self._registry.find(principal, "", after, int(limits.REGISTRY_PAGE))
-            found += [one for one in packages if one.latest]
-        return _page([await self._describe(context, one) for one in found[: limit + 1]], limit)
+        if query.get("source") not in {None, "", "custom"}:
+            return _page([], limit)
+        found = await self._store.find_packages("", after, limit + 1, grants=principal.grants, among="latest")
+        return _page([await self._describe(context, one) for one in found], limit)
 
     async def skill(self, context: RequestContext) -> ASGIApp:
         """Answer a skill."""

@@ -209,7 +209,7 @@ class PackagePages(SkillPages):
             await self._store.downloads(package.name, first_day(now)),
             now,
             has_older=begin + limits.PAGE_VERSIONS < len(versions),
-            dependents=await self._registry.dependents(principal, package.name),
+            dependents=await self._store.dependents(package.name, limits.REGISTRY_PAGE, grants=principal.grants),
             refusal=refusal,
         )
 

@@ -331,7 +331,9 @@ class PackageRoutes:
             proof=messages.ProofObject(*namespace.proof),
             versions=[messages.version_object(one, package, context.site) for one in versions],
             downloads=dict(await self._store.downloads(package.name, first_day(time.time()))),
-            dependents=[str(one) for one in await self._registry.dependents(principal, package.name)],
+            dependents=[
+                *map(str, await self._store.dependents(package.name, limits.REGISTRY_PAGE, grants=principal.grants))
+            ],
         )
         if is_member(principal, package.name.namespace):
             described.readers = list(await self._store.readers(package.name))

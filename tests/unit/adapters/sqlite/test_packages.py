@@ -48,10 +48,10 @@ def test_a_private_package_takes_a_stranger_as_many_steps_as_an_absent_one(datab
 
 
 def test_a_page_takes_a_stranger_no_steps_for_private_packages(database):
-    found, taken = steps(database, SqlPackages.packages, "acme", "", 100, with_private=False)
+    found, taken = steps(database, SqlPackages.packages, "acme", "", 100, grants=())
     assert [one.name.name for one in found] == [f"plan-{number:02}" for number in range(0, 20, 2)]
     with database.reading() as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
     with database.writing() as connection:
         connection.execute("DELETE FROM packages WHERE access = 'private'")
-    assert steps(database, SqlPackages.packages, "acme", "", 100, with_private=False) == (found, taken)
+    assert steps(database, SqlPackages.packages, "acme", "", 100, grants=()) == (found, taken)

@@ -134,6 +134,7 @@ class TestReading:
             await host(site, skill_files(name), by="ann", folder=name)
         for name in "bcde":
             await site.ask("DELETE", f"{HOSTED}/ann--{name}/versions/1.0.0", by="ann")
+        monkeypatch.setattr(limits, "REGISTRY_PAGE", 2)
         find = AsyncMock(side_effect=site.store.find_packages)
         monkeypatch.setattr(site.store, "find_packages", find)
         found = (await site.get(f"{HOSTED}?limit=1&after=ann--a")).json()

@@ -1,11 +1,13 @@
 """What hostile members and anonymous clients of a registry try, over each of its APIs."""
 
+from unittest.mock import AsyncMock
+
 import pytest
 from tests.support.client_apis import HOSTED, HUB, host
 from tests.support.registry_site import API, skill_archive, skill_files, tar_gz
 
 from skillwire import limits
-from skillwire.model.access import ANONYMOUS
+from skillwire.model.access import ANONYMOUS, Principal
 from skillwire.model.package import PackageName
 
 DEEP = b'{"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
@@ -89,20 +91,16 @@ async def test_a_package_has_a_bounded_number_of_versions(site, monkeypatch):
     assert (await site.publish("ann", skill_archive(version="1.0.0"))).status == 200  # it is there
 
 
-async def test_private_packages_cost_a_list_few_reads(site, monkeypatch):
+@pytest.mark.parametrize("principal", [ANONYMOUS, Principal("carl", frozenset({"carl/*"}))], ids=["anonymous", "carl"])
+async def test_private_packages_cost_a_list_one_read(site, monkeypatch, principal):
     for number in range(9):
         await site.publish("ann", skill_archive(f"a{number}", skill_toml='access = "private"\n'))
     await site.publish("bob", skill_archive("zoo"))
-    reads, read = [], site.store.find_packages
-
-    async def find(*arguments, **more):
-        reads.append(more)
-        return await read(*arguments, **more)
-
+    monkeypatch.setattr(limits, "REGISTRY_PAGE", 2)
+    find = AsyncMock(side_effect=site.store.find_packages)
     monkeypatch.setattr(site.store, "find_packages", find)
-    found, _ = await site.registry.find(ANONYMOUS, "", PackageName("", ""), 1)
-    assert [one.name.name for one in found] == ["zoo"]
-    assert reads == [{"with_private": False}]
+    found, following = await site.registry.find(principal, "", PackageName("", ""), 1)
+    assert ([one.name.name for one in found], following, find.await_count) == (["zoo"], None, 1)
 
 
 async def test_a_token_ends_within_a_time_that_can_be_shown(site):

@@ -121,6 +121,18 @@ def test_a_registry_may_answer_a_list_or_an_index(client, publisher):
         assert [skill.name for skill, _ in found] == ["example-corp/weather-forecast"]
 
 
+@pytest.mark.spec("SSP-client-forms")
+def test_skills_of_other_domains_are_read_in_either_form_of_a_registry(client, publisher):
+    entries = json.loads(example.BLUEPRINT_INDEX)["skills"]
+    for body in (example.BLUEPRINT_INDEX, json.dumps(entries).encode()):
+        publisher.answer("https://registry.example/skills", body)
+        found = client.find("", ["https://registry.example/skills"])
+        assert [(skill.name, skill.ref.origin, skill.ref.found_via) for skill, _ in found] == [
+            ("com.example.translate-v1", "https://example.com", "skill-sharing registry"),
+            ("com.example.sentiment-v1", "https://example.com", "skill-sharing registry"),
+        ]
+
+
 @pytest.mark.spec("SSP-client-filter")
 def test_entries_of_another_type_than_was_asked_for_are_left_out_and_told(client, publisher, findings):
     publisher.answer(f"https://example.com{WELL_KNOWN}?type=task", example.INDEX)

@@ -198,17 +198,20 @@ class SharingIndex(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None = None) -> SharingIndex:
-    """Return a Skill Index, or a registry's list of entries, with absolute descriptor URLs.
+def decode_index(
+    data: bytes, index_url: str, *, addresses: AddressPolicy | None = None, is_registry: bool = False
+) -> SharingIndex:
+    """Return a Skill Index, or a list of entries as a registry answers, with absolute descriptor URLs.
 
-    ``addresses`` allow hosts of descriptors; by default that of ``index_url`` also. Raises DecodeError, ValidationError
-    (``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``INDEX_ENTRIES``, ``ID_DUPLICATE``).
+    ``addresses`` allow hosts of descriptors; by default that of ``index_url`` also. ``is_registry``: skills of other
+    domains are expected. Raises DecodeError, ValidationError (``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
+    ``INDEX_ENTRIES``, ``ID_DUPLICATE``).
     """
     document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
     base = parse_url(index_url)
-    is_registry = isinstance(document, list)
+    is_list = isinstance(document, list)
     items: object = document
-    if not is_registry:
+    if not is_list:
         _check_protocol(document, index_url)
         convert({**document, "skills": []} if isinstance(document, dict) else document, "SkillIndex", source=index_url)
         items = document.get("skills") if isinstance(document, dict) else None
@@ -217,10 +220,10 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
     if len(items) > limits.INDEX_ENTRIES:
         message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
         raise ValidationError("INDEX_ENTRIES", message, place=SourceLocation(index_url))
-    reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry)
+    reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry or is_list)
     entries: dict[str, StatedEntry] = {}
     for position, item in enumerate(items):
-        place = SourceLocation(f"{index_url}#{'' if is_registry else '/skills'}/{position}")
+        place = SourceLocation(f"{index_url}#{'' if is_list else '/skills'}/{position}")
         entry = reader.read(item, place)
         if entry is None:
             continue

@@ -126,12 +126,12 @@ def _read(document: CachedResponse, url: str, capability_type: str | None, conte
     if isinstance(value, dict) and "endpoint" in value and "skills" not in value:
         said = _decode_descriptor(document, context)
         return [_skill(said, said.provider.name, url, document, index_url=url)]
+    is_registry = isinstance(value, list) or parse_url(url).path.endswith(REGISTRY)
     with _stating_versions():
-        index = decode_index(document.body, source, addresses=context.addresses())
+        index = decode_index(document.body, source, addresses=context.addresses(), is_registry=is_registry)
     for finding in index.findings:
         context.report(finding)
     provider = index.provider.name if index.provider else None
-    is_registry = isinstance(value, list)
     skills = [
         _skill(entry, provider, entry.descriptor_url, document, index_url=url, is_in_registry=is_registry)._replace(
             requested_by_name=False

@@ -141,6 +141,21 @@ def test_every_status_is_read(status):
         assert response.error.code == "INVOCATION_TIMEOUT", "the blueprint's spelling"
 
 
+@pytest.mark.spec("SSP-client-forms")
+@pytest.mark.parametrize("retry", [{}, {"suggested_delay_ms": 5}, {"max_attempts": 2}])
+def test_the_error_of_an_execution_may_have_the_form_of_the_blueprint(retry):
+    violation = {"field": "/inputs", "expected": "array", "actual": "string"}
+    error = {"code": "VALIDATION_ERROR", "message": "m", "details": {"violations": [violation]}, "retry": retry}
+    response = read_answer(http({**json.loads(example.ACCEPTED), "status": "failed", "error": error})).response
+    assert response is not None
+    assert response.error
+    assert response.error.retry
+    assert response.error.retry.suggested_delay_ms == retry.get("suggested_delay_ms", 0)
+    assert response.error.retry.max_attempts == retry.get("max_attempts", 0)
+    (told,) = response.error.details
+    assert (told["path"], told["expected"], told["actual"]) == ("/inputs", "array", "string")
+
+
 @pytest.mark.spec("SSP-call-response")
 @pytest.mark.parametrize(
     "change", [{"status": "done"}, {"timestamps": {}}, {"execution_id": 5}, {"execution_id": ".."}]
@@ -228,6 +243,22 @@ def test_a_call_is_made_again_as_the_advice_says_and_else_with_exponential_backo
     assert workflow.call(inputs={"text": "other"}).is_completed
     assert workflow.pauses == [0.5, 1.0, 2.0]
     assert len({request.headers["Idempotency-Key"] for request in workflow.posted[-4:]}) == 1
+
+
+@pytest.mark.spec("SSP-client-forms")
+@pytest.mark.parametrize(
+    ("retry", "pauses"), [({}, [0.5, 1.0, 2.0]), ({"suggested_delay_ms": 20}, [0.02] * 3), ({"max_attempts": 1}, [0.5])]
+)
+def test_advice_without_a_field_leaves_that_to_the_client(workflow, retry, pauses):
+    takes_keys = HttpResponse("", 204, {"access-control-allow-headers": "Idempotency-Key"}, b"")
+    workflow.publisher.reply("OPTIONS", f"{API}/summarize", takes_keys)
+    busy = http({"error": {"code": "ENDPOINT_UNREACHABLE", "message": "m", "retry": retry}}, 503)
+    workflow.publisher.reply("POST", f"{API}/summarize", busy, busy, busy, http(example.COMPLETED))
+    if len(pauses) == 1:
+        assert code_of(workflow.call) == "ENDPOINT_UNREACHABLE"
+    else:
+        assert workflow.call().is_completed
+    assert [round(seconds, 2) for seconds in workflow.pauses] == pauses
 
 
 @pytest.mark.spec("SSP-call-query")

@@ -29,7 +29,7 @@ from skillwire.errors import FetchError, SkillwireError, SourceLocation, UsageEr
 from skillwire.model.execution import Priority
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import execution_url
-from skillwire.protocols.skill_sharing.errors import SPELLINGS, decode_error
+from skillwire.protocols.skill_sharing.errors import SPELLINGS, decode_error, read_details
 from skillwire.protocols.skill_sharing.messages import (
     AuthConfig,
     Caller,
@@ -142,8 +142,9 @@ def read_answer(
         advice = error.details.get("retry")
         if not isinstance(advice, dict):
             return read._replace(error=error)
-        hint = read.retry_after if read.retry_after is not None else advice["suggested_delay_ms"] / 1000
-        return read._replace(error=error, retry_after=hint, most_retries=advice["max_attempts"])
+        hint, delay = read.retry_after, advice.get("suggested_delay_ms")  # the blueprint lets either field be absent
+        hint = delay / 1000 if hint is None and delay is not None else hint
+        return read._replace(error=error, retry_after=hint, most_retries=advice.get("max_attempts"))
     found = content_type(answer)
     value: Any = UNSET
     if answer.body and (found == "application/json" or found.endswith("+json")):
@@ -168,6 +169,9 @@ def _read_output(answer: HttpResponse, media_type: str) -> str | bytes | None:
 
 
 def _read_response(value: object, source: str, execution_id: str | None, skill_id: str | None) -> InvocationResponse:
+    match value:
+        case {"error": {"retry": dict(retry), **failure}, **rest}:  # the same in a failed execution
+            value = {**rest, "error": {**failure, "retry": {"suggested_delay_ms": 0, "max_attempts": 0, **retry}}}
     response: InvocationResponse = convert(value, "InvocationResponse", source=source)
     found = response.execution_id  # it becomes a part of URLs, of a file and of what people type
     is_dots = found in {".", ".."}  # percent-encoding does not change them, and they lead up
@@ -184,7 +188,8 @@ def _read_response(value: object, source: str, execution_id: str | None, skill_i
     if error:
         code = SPELLINGS.get(error.code, error.code)
         code = code if _CODE.fullmatch(code) else "EXECUTION_FAILED"
-        error = msgspec.structs.replace(error, code=code, message=neutralise(error.message[:_MESSAGE_LENGTH]))
+        message, details = neutralise(error.message[:_MESSAGE_LENGTH]), read_details(error.details)
+        error = msgspec.structs.replace(error, code=code, message=message, details=details)
     return msgspec.structs.replace(
         response,
         skill_id=neutralise(response.skill_id[:_MESSAGE_LENGTH]),

@@ -118,11 +118,11 @@ def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
         code = next((code for code, row in ERRORS.items() if status in row.statuses), "ENDPOINT_UNREACHABLE")
     message = error.get("message")
     text = neutralise(message[:_SHOWN]) if isinstance(message, str) and message else ERRORS[code].meaning
-    details = {"status": status, "details": _details(error.get("details")), "retry": _retry(error.get("retry"))}
+    details = {"status": status, "details": read_details(error.get("details")), "retry": _retry(error.get("retry"))}
     return ERRORS[code].raised(code, text, place=SourceLocation(source), details=details)
 
 
-def _details(details: object) -> object:
+def read_details(details: object) -> object:
     """Return the details; the blueprint's list of violations as the specification writes it."""
     violations = details.get("violations") if isinstance(details, dict) else None
     if not isinstance(violations, list):
@@ -141,6 +141,6 @@ def _details(details: object) -> object:
 def _retry(advice: object) -> dict[str, float] | None:
     if not isinstance(advice, dict):
         return None
-    numbers = {key: advice.get(key, 0) for key in ("suggested_delay_ms", "max_attempts")}
+    numbers = {key: advice[key] for key in ("suggested_delay_ms", "max_attempts") if key in advice}
     fits = all(type(value) in {int, float} and value >= 0 for value in numbers.values())
     return numbers if fits else None

@@ -26,7 +26,7 @@ from skillwire.adapters.lan.link import Link
 from skillwire.errors import DecodeError
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.codec import decode, encode
-from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Key
+from skillwire.protocols.skill_discovery.health import Change, Key
 from skillwire.protocols.skill_discovery.limits import ReplayGuard, Stream
 from skillwire.protocols.skill_discovery.messages import Profile, Register
 from skillwire.protocols.skill_discovery.node import DiscoveryNode
@@ -208,7 +208,7 @@ class StateWriter:
 
     def restore(self, link: str, node: DiscoveryNode) -> None:
         """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
-        node.mcp_agent.is_stored = True
+        node.mcp_agent.on_goodbye = self._wakes.set
         now = self._clock().steady
         for heard in self._kept.heard:
             agent_id = heard.message.agent_id
@@ -233,8 +233,6 @@ class StateWriter:
         before, after = change.before, change.after
         if before is None or after is None or before._replace(health=after.health) != after:
             self._changed[link, change.listed.key] = change
-        if change.kind is ChangeKind.LEFT:
-            self._wakes.set()
 
     async def stop(self) -> None:
         """Write what is not written yet, and end."""

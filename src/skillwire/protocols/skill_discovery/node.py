@@ -169,8 +169,8 @@ class McpAgent:
         self.probe_requests: list[ProbeRequested] = []
         self._answers = answers
         self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}
-        #: Whether the driver stores goodbyes before they are acknowledged.
-        self.is_stored = False
+        #: Called when a goodbye waits to be stored; without it goodbyes are acknowledged unstored.
+        self.on_goodbye: Callable[[], object] | None = None
         self._unstored: list[tuple[VerifiedMessage, m.UnregisterAck]] = []
         self._outbox = outbox
         self._challenges = challenges
@@ -230,8 +230,9 @@ class McpAgent:
             key, reason = (message.agent_id, message.skill_id), _GONE[message.reason]
             status = self.registry.unregister(key, message.timestamp, now.steady, reason)
         answer = m.UnregisterAck(message.agent_id, message.skill_id, status, self._outbox.stamp(now))
-        if self.is_stored and status in m.ACCEPTED:
+        if self.on_goodbye is not None and status in m.ACCEPTED:
             self._unstored.append((received, answer))
+            self.on_goodbye()
         else:
             self._reply(received, answer, now)
         return self.take_changes(now)

@@ -383,7 +383,9 @@ async def test_a_goodbye_is_stored_before_it_is_acknowledged(begin, monkeypatch)
         await kept(place)
         assert place.keeping._wakes.is_set(), "it is written at once"
     assert acknowledged() == set(), "the disk failed"
+    place.keeping._wakes.clear()
     place.lan.inject(goodbyes[-1][1], place.lan._hosts[A].peer, R)
+    assert place.keeping._wakes.is_set(), "a repeated one, too, is written at once"
     await place.keeping._write()
     assert (await begin(world)).lan.listed(R) == {}, "as after a kill of the registry"
     assert acknowledged() == {Outcome.DUPLICATE}

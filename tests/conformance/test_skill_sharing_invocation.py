@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 import structlog
 from tests.conformance import sharing_examples as example
+from tests.conformance.conftest import WEATHER
 from tests.support.invoking import failing, write_action
 from tests.support.opened import open_ledger, open_tokens
 
@@ -108,9 +109,12 @@ class TestFlow:
             assert (answer.status, answer.json()["status"]) == (200, "completed")
 
     @pytest.mark.spec("SSP-invoke-endpoints")
-    async def test_urls_that_the_publisher_chose_are_answered(self, weather, serving):
+    @pytest.mark.parametrize("base", [WEATHER, "https://weather.example.com:8443", "http://192.168.1.100:8080"])
+    async def test_urls_that_the_publisher_chose_are_answered(self, weather, serving, base):
         """'status_url: Status query endpoint template containing {execution_id} placeholder.'"""
-        caller = await serving(base_url=weather(open_to_all=True))
+        paths = {"url": FORECAST, "status_url": "/v2/status/{execution_id}", "result_url": "/v2/result/{execution_id}"}
+        weather(open_to_all=True, endpoint={"method": "POST", **{name: base + path for name, path in paths.items()}})
+        caller = await serving(base_url=base)
         accepted = await caller.post(FORECAST, PLAIN)
         assert accepted.status == 202
         await caller.ended(accepted)

@@ -45,9 +45,8 @@ from skillwire.model.execution import (
     NewExecution,
     OutputBlob,
 )
-from skillwire.protocols.skill_sharing.codec import decode_descriptor
-from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, SkillDescriptor
-from skillwire.protocols.skill_sharing.server import Sharing
+from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+from skillwire.protocols.skill_sharing.server import descriptor_of
 from skillwire.server.background import BackgroundTasks, wait_until_set
 from skillwire.server.http import LOGGED
 from skillwire.server.log import GRANT, few
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 
 
 _CALLABLE_SKILLS_KEPT: Final = 1_000
-#: Access decides how callers authenticate, before a descriptor is read.
-_NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 #: The site in descriptors made here; it is never shown.
 _PLACEHOLDER_SITE: Final = "https://skill.invalid"
 
@@ -97,12 +94,7 @@ class CallableSkills:
 
     def descriptor(self, skill: Skill) -> SkillDescriptor:
         """Return the descriptor of a skill, with URLs that mean nothing where it was made here."""
-        described = Sharing({skill.name: skill}, skill.publisher, _PLACEHOLDER_SITE, _NO_AUTH).describe(skill.name)
-        if not isinstance(described, Digest):
-            return described
-        return decode_descriptor(
-            self._blobs.read(described) or b"", f"{_PLACEHOLDER_SITE}/{skill.name}/descriptor.json"
-        )
+        return descriptor_of(skill, _PLACEHOLDER_SITE, self._blobs.read)
 
 
 #: Seconds for which a grant is believed when a call is accepted. The worker looks again, so a skill whose grant was

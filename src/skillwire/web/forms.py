@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
@@ -24,13 +24,8 @@ from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.executions.tasks import WHOLE, Field, form_of, read_form, text_of
 from skillwire.folder.functions import example_value
-from skillwire.model.digest import Digest
-from skillwire.model.skill import Skill
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing import descriptor_path
-from skillwire.protocols.skill_sharing.codec import decode_descriptor
 from skillwire.protocols.skill_sharing.messages import AuthType, ParameterDefinition, SkillDescriptor
-from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import input_schema
 from skillwire.web.address import short_address
 from skillwire.web.environment import shorten
@@ -130,14 +125,6 @@ class Snippet(NamedTuple):
     title: str
     lines: str
     what: str
-
-
-def descriptor_of(skill: Skill, address: str, read: Callable[[Digest], bytes | None]) -> SkillDescriptor:
-    """Return the descriptor of a skill at a site; ``read`` returns the bytes of its file."""
-    described = Sharing({skill.name: skill}, skill.publisher, address).describe(skill.name)
-    if not isinstance(described, Digest):
-        return described
-    return decode_descriptor(read(described) or b"", f"{address}{descriptor_path(skill.name)}")
 
 
 def other_endpoint(descriptor: SkillDescriptor) -> str:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
+from skillwire.protocols.skill_sharing.server import descriptor_of
 from skillwire.registry.search import skill_kind
 from skillwire.version import VERSION
 from skillwire.web.assets import FOLDER, PLAIN, Branding, Logo, assets
 from skillwire.web.environment import TEMPLATES, Frame, render
-from skillwire.web.forms import ShownCall, call_snippets, descriptor_of, other_endpoint
+from skillwire.web.forms import ShownCall, call_snippets, other_endpoint
 from skillwire.web.public_pages import (
     PARTS,
     UNKNOWN_SITE,

@@ -15,7 +15,7 @@ contains it. Spec: SSP §3, §4; specs §0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +27,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import SharedInput, Skill
 from skillwire.model.skill import Sharing as SharingFacts
 from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY, descriptor_path
-from skillwire.protocols.skill_sharing.codec import EXECUTION_PLACEHOLDER
+from skillwire.protocols.skill_sharing.codec import EXECUTION_PLACEHOLDER, decode_descriptor
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
     AuthConfig,
@@ -153,6 +153,14 @@ def _output(skill: Skill, facts: SharingFacts) -> OutputDefinition:
     is_file = skill.artifact.artifact_type == "skill-md"
     description = "The instructions: SKILL.md." if is_file else "The skill's files, packed."
     return OutputDefinition(content_type=skill.artifact.media_type, description=description)
+
+
+def descriptor_of(skill: Skill, address: str, read: Callable[[Digest], bytes | None]) -> SkillDescriptor:
+    """Return the descriptor of a skill at a site; ``read`` returns the bytes of its file."""
+    described = Sharing({skill.name: skill}, skill.publisher, address).describe(skill.name)
+    if not isinstance(described, Digest):
+        return described
+    return decode_descriptor(read(described) or b"", f"{address}{descriptor_path(skill.name)}", is_own=True)
 
 
 def encode_descriptor(message: SkillDescriptor) -> bytes:

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from skillwire.errors import SkillwireError
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
+from skillwire.protocols.skill_sharing.server import descriptor_of
 from skillwire.server.console_request import ANYONE, RefusedError, read_console_request
 from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import READ, ProblemError
@@ -31,7 +32,6 @@ from skillwire.web.executions_page import ShownExecution, execution_page
 from skillwire.web.forms import (
     ShownCall,
     call_snippets,
-    descriptor_of,
     example_inputs,
     form_input,
     form_of_inputs,

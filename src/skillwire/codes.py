@@ -663,8 +663,8 @@ CODES: dict[str, CodeInfo] = {
         "Create it: skillwire registry namespace create NAME.", exit_code=3),
     "ACCOUNT_NOT_FOUND": CodeInfo("There is no such account",
         "Its name is misspelt, or its owner has not signed in yet.",
-        "Check the name: skillwire registry token list shows an operator the accounts. An operator makes one with its "
-        "first token: skillwire registry token create laptop --account NAME.", exit_code=3),
+        "Check the name: operators list accounts with skillwire registry account list, and make one with its first "
+        "token: skillwire registry token create laptop --account NAME.", exit_code=3),
     "ACCOUNT_FORM": CodeInfo("The name of an account is malformed",
         "Account names are compared letter by letter, so they have one form.",
         "Use lower-case letters, digits, dots, hyphens and underscores, at most 64 characters.", exit_code=2),
@@ -678,6 +678,9 @@ CODES: dict[str, CodeInfo] = {
         "Only the first operator is made without another one.",
         "Ask the operator for a token: skillwire registry token create. On the server, skillwire registry init ACCOUNT "
         "--new-token issues one to an operator.", exit_code=6),
+    "LAST_OPERATOR": CodeInfo("A registry keeps at least one operator",
+        "Without one, no account could be made, and no quarantine ended.",
+        "Make another account an operator first: skillwire registry account operator.", exit_code=6),
     "LAST_OWNER": CodeInfo("A namespace keeps at least one owner",
         "The account is the only owner of the namespace.",
         "Make another account an owner first.", exit_code=2),

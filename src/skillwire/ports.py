@@ -35,6 +35,7 @@ from skillwire.model.execution import (
 )
 from skillwire.model.package import (
     Account,
+    AccountUpdate,
     Among,
     AnnouncedFile,
     AuditEntry,
@@ -189,11 +190,11 @@ class PackageStore(Protocol):
     async def add_account(self, account: Account, change: Change, *, is_first: bool = False) -> bool:
         """Store a new account; False when its name or person is taken, or it ``is_first`` and an operator exists."""
 
-    async def make_operator(self, name: str, change: Change) -> None:
-        """Make an account an operator, unless it is one."""
+    async def update_account(self, name: str, update: AccountUpdate, change: Change) -> bool:
+        """Change an account; False if another one has the person, or no operator would be left."""
 
-    async def link_account(self, name: str, person: tuple[str, str], sessions: str, change: Change) -> bool:
-        """Store issuer and subject, empty for none; revoke tokens named ``sessions``. False if another has the two."""
+    async def accounts(self, after: str, limit: int) -> Sequence[Account]:
+        """Return a page of the accounts, by name, beginning behind ``after``."""
 
     async def account(self, name: str) -> Account | None:
         """Return an account."""

@@ -21,6 +21,7 @@ from skillwire.model.catalog import unpack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     Account,
+    AccountUpdate,
     Change,
     ChangeCursor,
     Namespace,
@@ -134,14 +135,51 @@ class TestAccounts:
         for name in ("carl", "dora"):  # without OpenID Connect there is none to compare
             assert store.add_account(Account(name, 1.0), change())
         assert store.account_of("", "") is None
-        assert store.link_account("dora", ("https://id.example", "43"), "session", change())
-        assert not store.link_account("dora", ("https://id.example", "42"), "session", change())
-        for _ in range(2):
-            store.make_operator("dora", change())
+        assert store.update_account(
+            "dora", AccountUpdate(person=("https://id.example", "43"), revoked="session"), change()
+        )
+        assert not store.update_account(
+            "dora", AccountUpdate(person=("https://id.example", "42"), revoked="session"), change()
+        )
+        assert store.update_account("dora", AccountUpdate(is_operator=True), change())
         assert store.account("dora") == Account("dora", 1.0, True, "https://id.example", "43")
-        assert store.link_account("dora", ("", ""), "session", change())
+        assert store.update_account("dora", AccountUpdate(person=("", ""), revoked="session"), change())
         assert store.account("dora") == Account("dora", 1.0, True)
         assert [entry.number for entry in store.audit(0, 99)] == [1, 2, 3, 4, 5, 6]
+
+    def test_one_operator_is_left(self, store, tokens):
+        for name in ("ann", "bob"):
+            store.add_account(Account(name, 1.0, is_operator=True), change())
+        tokens.add(make_token("t1", account="bob"))
+        with ThreadPoolExecutor(2) as pool:
+            done = list(
+                pool.map(
+                    lambda name: store.update_account(name, AccountUpdate(is_operator=False), change()), ("ann", "bob")
+                )
+            )
+        assert sorted(done) == [False, True]
+        (left,) = [one.name for one in store.accounts("", 9) if one.is_operator]
+        assert not store.update_account(left, AccountUpdate(person=("", ""), is_operator=False, revoked=""), change())
+        assert store.account(left).is_operator
+        assert tokens.find("t1").revoked is None
+        assert len(store.audit(0, 99)) == 3
+
+    def test_all_tokens_of_an_account_are_revoked_or_those_of_a_name(self, store, tokens):
+        for name in ("ann", "bob"):
+            store.add_account(Account(name, 1.0, is_operator=True), change())
+        for number, account, name in (("t1", "ann", "ci"), ("t2", "ann", "session"), ("t3", "bob", "ci")):
+            tokens.add(make_token(number, account=account, name=name))
+        at = change().at
+        store.update_account("ann", AccountUpdate(revoked="session"), change())
+        assert [tokens.find(one).revoked for one in ("t1", "t2", "t3")] == [None, at, None]
+        store.update_account("ann", AccountUpdate(revoked=""), change()._replace(at=at + 1))
+        assert [tokens.find(one).revoked for one in ("t1", "t2", "t3")] == [at + 1, at, None]
+
+    def test_accounts_are_listed_by_name_in_pages(self, store):
+        for name in ("dora", "ann", "carl", "bob"):
+            store.add_account(Account(name, 1.0), change())
+        assert [one.name for one in store.accounts("", 3)] == ["ann", "bob", "carl"]
+        assert store.accounts("carl", 3) == [Account("dora", 1.0)]
 
 
 class TestNamespaces:
@@ -565,8 +603,8 @@ class TestChanges:
         assert not [name for order in ranks.values() for name in order if "plans" in name]
 
 
-def make_token(token_id, expires=None):
-    return Token(token_id, "t", "api_key", frozenset(), frozenset(), 0.1, expires, account="ann")
+def make_token(token_id, expires=None, account="ann", name="t"):
+    return Token(token_id, name, "api_key", frozenset(), frozenset(), 0.1, expires, account=account)
 
 
 #: Each change of a namespace, of its package ``notes``, and of the latter's version.
@@ -646,7 +684,7 @@ class TestChangesThatWereAuthorizedBefore:
         for token, account in (("t1", "ann"), ("", "bob")):
             by = change()._replace(account=account, right=Right(token, is_operator=True))
             with pytest.raises(TrustError):
-                store.link_account("ann", ("https://id.example", "42"), "session", by)
+                store.update_account("ann", AccountUpdate(person=("https://id.example", "42"), revoked="session"), by)
         assert store.account("ann") == Account("ann", 1.0, True)
 
     def test_only_an_operator_ends_a_quarantine(self, store):

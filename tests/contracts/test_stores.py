@@ -11,7 +11,7 @@ from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlGrants, SqlTokens
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
-from skillwire.model.package import Account, Change, Namespace, Role
+from skillwire.model.package import Account, AccountUpdate, Change, Namespace, Role
 from skillwire.model.skill import Permissions
 
 ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
@@ -175,5 +175,5 @@ def test_a_linked_account_has_no_sessions_of_an_earlier_person(tokens, packages)
     stored.add_account(Account("ann", 1.0), change)
     for number, (account, name) in enumerate([("ann", "session"), ("ann", "robot"), ("bob", "session")]):
         tokens.add(TOKEN._replace(token_id=f"{number}", name=name, account=account))
-    assert stored.link_account("ann", ("https://id.example", "42"), "session", change)
+    assert stored.update_account("ann", AccountUpdate(("https://id.example", "42"), revoked="session"), change)
     assert [one.revoked for one in tokens.all()] == [7.0, None, None]

@@ -414,6 +414,8 @@ SCENES: dict[str, list[Step]] = {
         Call("registry member list team --registry http://REGISTRY"),
         Call("registry member add team nobody reader --registry http://REGISTRY"),
         Call("registry namespace create Team --registry http://REGISTRY"),
+        Call("registry account list --registry http://REGISTRY"),
+        Call("registry account operator ann --undo --registry http://REGISTRY"),
         Call("registry account link ann --issuer https://id.example --subject 42 --registry http://REGISTRY"),
         Call("registry account link nobody --undo --registry http://REGISTRY"),
     ],

@@ -10,6 +10,7 @@ from skillwire.model.catalog import pack_skill
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
+    Account,
     AuditEntry,
     ChangeCursor,
     ChangedPackage,
@@ -40,7 +41,7 @@ from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
     from skillwire.model.access import Token
-    from skillwire.model.package import Account, Change, Namespace, PackageVersion
+    from skillwire.model.package import Change, Namespace, PackageVersion
 
 
 class MemoryPackages:
@@ -106,19 +107,22 @@ class MemoryPackages:
         self._record(change)
         return True
 
-    async def make_operator(self, name, change):
-        if not self._accounts[name].is_operator:
-            await self._store(self._accounts[name]._replace(is_operator=True), change)
-
-    async def link_account(self, name, person, sessions, change):
+    async def update_account(self, name, update, change):
+        person, is_operator, revoked = update
         self._check(change, "")
-        issuer, subject = person
-        if not await self._store(self._accounts[name]._replace(issuer=issuer, subject=subject), change):
+        if is_operator is False and not any(one.is_operator for one in self._accounts.values() if one.name != name):
+            return False
+        account = self._accounts[name]
+        (issuer, subject), right = person or account[3:], account.is_operator if is_operator is None else is_operator
+        if not await self._store(Account(name, account.created, right, issuer, subject), change):
             return False
         for number, one in self.tokens.items():
-            if (one.account, one.name, one.revoked) == (name, sessions, None):
+            if one.account == name and one.revoked is None and revoked in {"", one.name}:
                 self.tokens[number] = one._replace(revoked=change.at)
         return True
+
+    async def accounts(self, after, limit):
+        return [self._accounts[name] for name in sorted(self._accounts) if name > after][:limit]
 
     async def account(self, name):
         return self._accounts.get(name)

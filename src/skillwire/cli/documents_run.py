@@ -488,6 +488,10 @@ class NamespacesAnswer(TypedDict):
     namespaces: Annotated[list[messages.NamespaceObject], "The namespaces"]
 
 
+class AccountsAnswer(TypedDict):
+    accounts: Annotated[list[messages.AccountObject], "The accounts"]
+
+
 class TokensAnswer(TypedDict):
     tokens: Annotated[list[messages.TokenObject], "The tokens"]
 
@@ -503,8 +507,8 @@ class AuditVerdict(TypedDict):
 
 RegistryAnswer = (
     messages.CallerAccount | messages.NamespaceObject | messages.NamespaceDetails | messages.PackageObject |
-    messages.IssuedToken | messages.RegistryStatistics | messages.Done | NamespacesAnswer | TokensAnswer | AuditAnswer |
-    AuditVerdict
+    messages.IssuedToken | messages.RegistryStatistics | messages.Done | NamespacesAnswer | AccountsAnswer |
+    TokensAnswer | AuditAnswer | AuditVerdict
 )  # fmt: skip
 
 

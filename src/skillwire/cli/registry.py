@@ -53,7 +53,7 @@ remote_options = combine(registry_option, output_options)
 #: The details of a change that a line of the audit log shows; --json has all.
 _AUDIT_DETAILS: Final = (
     "to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason", "id", "replaces",
-    "scopes", "on", "in_quarantine",
+    "operator", "scopes", "on", "in_quarantine",
 )  # fmt: skip
 _AUDIT_ENTRIES: Final = 1_000_000  # shown at most: each takes some hundred bytes
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
@@ -76,7 +76,7 @@ def command() -> None:
 def init(*, output: Output, account: str, new_token: bool) -> None:
     """Make ACCOUNT the first operator of the registry on this machine, and print its token once.
 
-    Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
+    Run this as the user who runs the server. An operator makes others: registry account operator.
     With --new-token an operator gets in again, such as after an import without server.key.
     """
     stores = chosen_stores()
@@ -211,7 +211,6 @@ def token() -> None:
 )
 @click.option("--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d; by default your token's.")
 @click.option("--account", metavar="ACCOUNT", help="Account that it acts for, made if there is none; operators only.")
-@click.option("--operator", is_flag=True, help="Make that account an operator.")
 @remote_options
 def create_token(
     *,
@@ -220,11 +219,10 @@ def create_token(
     scopes: tuple[str, ...],
     expires: float | None,
     account: str | None,
-    operator: bool,
     registry: str,
 ) -> None:
     """Create a token called NAME, and print its secret once."""
-    wanted = {"expires_in": expires, "account": account, "operator": operator or None}
+    wanted = {"expires_in": expires, "account": account}
     document: dict[str, object] = {"name": name, "scopes": list(scopes or ("publish",))}
     document |= {key: value for key, value in wanted.items() if value is not None}
     answer = _ask(output, registry, messages.IssuedToken, "POST /tokens", document)
@@ -264,7 +262,49 @@ def revoke_token(*, output: Output, token_id: str, registry: str) -> None:
 
 @command.group(cls=CommandGroup)
 def account() -> None:
-    """Link accounts to people who sign in with OpenID Connect."""
+    """List and close accounts, make operators, link people; operators only."""
+
+
+@account.command(name="list")
+@remote_options
+def list_accounts(*, output: Output, registry: str) -> None:
+    """List the accounts: who is an operator, and who signs in."""
+    rows = _rows(output, registry, messages.AccountObject, "/accounts", "accounts")
+    output.document({"schema": "skillwire/registry/1", "answer": {"accounts": rows}})
+    output.table(
+        [
+            bold(row.account),
+            "operator" if row.operator else "",
+            f"{row.subject} at {row.issuer}" if row.issuer else "",
+            dim(f"since {_when(row.created)}"),
+        ]
+        for row in rows
+    )
+
+
+@account.command(name="operator")
+@click.argument("name", metavar="ACCOUNT")
+@click.option("--undo", is_flag=True, help="Take the right away.")
+@remote_options
+def set_operator(*, output: Output, name: str, undo: bool, registry: str) -> None:
+    """Make ACCOUNT an operator."""
+    _ask(output, registry, messages.Done, f"PATCH /accounts/{name}", {"operator": not undo})
+    output.line(bold(name), f" is {'no longer ' if undo else ''}an operator")
+
+
+@account.command(name="close")
+@click.argument("name", metavar="ACCOUNT")
+@click.option("-y", "--yes", is_flag=True, help="Close without asking.")
+@remote_options
+def close_account(*, output: Output, name: str, yes: bool, registry: str) -> None:
+    """Revoke all tokens of ACCOUNT, and end sign-ins to it.
+
+    It is no operator then; its roles stay. A new token or link opens it again.
+    """
+    if not yes and not confirm(f"Revoke all tokens of {name}?"):
+        raise UsageError("USAGE", f"{name} was not closed", fix="Confirm it, or pass --yes.")
+    _ask(output, registry, messages.Done, f"DELETE /accounts/{name}")
+    output.line(success("closed "), bold(name))
 
 
 @account.command(name="link")
@@ -274,7 +314,7 @@ def account() -> None:
 @click.option("--undo", is_flag=True, help="Let no person sign in as the account any more.")
 @remote_options
 def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: bool, registry: str) -> None:
-    """Let a person sign in as ACCOUNT; operators only."""
+    """Let a person sign in as ACCOUNT."""
     if bool(issuer and subject) is undo or bool(issuer) is not bool(subject):
         raise UsageError("USAGE", "name issuer and subject, or pass --undo")
     identity = {"issuer": issuer, "subject": subject}

@@ -50,6 +50,17 @@ class Account(NamedTuple):
     subject: str = ""
 
 
+class AccountUpdate(NamedTuple):
+    """What an account gets: a person, as issuer and subject, empty for none, and the right; None leaves it as it is.
+
+    Its tokens of the name ``revoked`` are revoked, for "" all.
+    """
+
+    person: tuple[str, str] | None = None
+    is_operator: bool | None = None
+    revoked: str | None = None
+
+
 class Role(StrEnum):
     """What an account may do in a namespace; each role includes those after it."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.package import Account, Change, Right, is_account, is_namespace
+from skillwire.model.package import Account, AccountUpdate, Change, Right, is_account, is_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -125,7 +125,6 @@ class NewToken(NamedTuple):
     scopes: Collection[str]
     expires_in: float | None = None
     account: str = ""
-    is_operator: bool = False  # whether the account is made an operator
 
 
 class Person(NamedTuple):
@@ -201,7 +200,7 @@ class Accounts:
         """
         known = await self._store.account(actor.account) if is_account(actor.account) else None
         if known is None or not known.is_operator:
-            fix = "Name an operator of this registry; the audit log has them under account.create and account.operator."
+            fix = "Name an operator of this registry; operators list them: skillwire registry account list."
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no operator {ascii(actor.account)[:80]}", fix=fix)
         return await self._issue_for_everything(actor, "made on the server", on=_HERE)
 
@@ -223,27 +222,18 @@ class Accounts:
                 "TOKEN_FORM", f"names that begin with {_SESSION} are kept for sessions", fix="Choose another name."
             )
         left = await check_lifetime(self._tokens(), actor.token_id, new.expires_in, self._clock())
-        needs_operator = account != actor.account or new.is_operator
-        if needs_operator and not actor.is_operator:
-            raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
+        if account != actor.account:
+            _require_operator(actor, "makes tokens of other accounts")
         record = self._recorder(actor, "token.create")
         lifetime = left if new.expires_in is None else new.expires_in
         most = int(limits.REGISTRY_TOKENS)
         issued = await self._tokens().issue(
             new.name, scopes=new.scopes, expires_in=lifetime, account=account, record=record, most=most
         )
-        if needs_operator:  # behind the token, so that a refused one changes no account
-            await self._make_account(actor, account, is_operator=new.is_operator)
+        if await self._store.account(account) is None:  # behind the token, so that a refused one makes no account
+            now = self._clock()
+            await self._store.add_account(Account(account, now), actor.change(now, "account.create", account))
         return issued
-
-    async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
-        now, known = self._clock(), await self._store.account(name)
-        if known is None:
-            change = actor.change(now, "account.create", name, operator=is_operator)
-            await self._store.add_account(Account(name, now, is_operator=is_operator), change)
-        elif is_operator and not known.is_operator:
-            change = actor.change(now, "account.operator", name)
-            await self._store.make_operator(name, change)
 
     async def page(self, actor: Actor, after: str, limit: int) -> tuple[Sequence[Token], str | None]:
         """Return a page of the tokens that the actor may revoke, oldest first, and what the next one is ``after``.
@@ -336,23 +326,47 @@ class Accounts:
         if not await self._store.add_account(Account(name, now, False, *person), change):
             raise _name_conflict(name)
 
+    async def list_accounts(self, actor: Actor, after: str, limit: int) -> Sequence[Account]:
+        """Return a page of the accounts, by name, for an operator. Raises TrustError."""
+        _require_operator(actor, "lists accounts")
+        return await self._store.accounts(after, limit)
+
     async def link(self, actor: Actor, name: str, person: Person) -> None:
         """Let a person sign in as an account, and end the sessions of an earlier one; empty values remove the person.
 
-        Raises ConflictError (``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``), NotFoundError (``ACCOUNT_NOT_FOUND``),
-        TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
+        Raises UsageError (``ACCOUNT_FORM``), and as :meth:`close`; ConflictError has the code ``ACCOUNT_TAKEN``.
         """
-        require_account(actor)
-        if not actor.is_operator:
-            raise TrustError("PERMISSION_DENIED", "only an operator links accounts")
-        if await self._store.account(name) is None:
-            raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(name)[:80]}")
+        change = await self._change(actor, "account.link", name, issuer=person.issuer, subject=person.subject)
         if bool(person.issuer) is not bool(person.subject):
             raise UsageError("ACCOUNT_FORM", "issuer and subject belong together")
-        change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
-        change = change._replace(right=Right(actor.token_id, is_operator=True))
-        if not await self._store.link_account(name, person, _SESSION, change):
+        if not await self._store.update_account(name, AccountUpdate(person, revoked=_SESSION), change):
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
+
+    async def set_operator(self, actor: Actor, name: str, *, is_operator: bool) -> None:
+        """Make an account an operator, or no longer. Raises as :meth:`close`."""
+        change = await self._change(actor, "account.operator", name, operator=is_operator)
+        if not await self._store.update_account(name, AccountUpdate(is_operator=is_operator), change):
+            raise _last_operator(name)
+
+    async def close(self, actor: Actor, name: str) -> None:
+        """Revoke all tokens of an account, let no person sign in to it, and make it no operator.
+
+        Its roles stay; an operator opens it again with a new token or a link. Raises NotFoundError
+        (``ACCOUNT_NOT_FOUND``), ConflictError (``LAST_OPERATOR``), TrustError (``AUTH_REQUIRED``,
+        ``PERMISSION_DENIED``).
+        """
+        change = await self._change(actor, "account.close", name)
+        closed = AccountUpdate(("", ""), is_operator=False, revoked="")
+        if not await self._store.update_account(name, closed, change):
+            raise _last_operator(name)
+
+    async def _change(self, actor: Actor, action: str, name: str, **details: object) -> Change:
+        """Return an operator's change of an account."""
+        _require_operator(actor, "changes accounts")
+        if await self._store.account(name) is None:
+            raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(name)[:80]}")
+        change = actor.change(self._clock(), action, name, **details)
+        return change._replace(right=Right(actor.token_id, is_operator=True))
 
 
 async def open_session(
@@ -396,6 +410,16 @@ async def check_lifetime(tokens: Tokens, token_id: str, expires_in: float | None
         fix = f"{shorter}Without expires_in (--expires), the new token ends with your own."
         raise TrustError("PERMISSION_DENIED", f"your own token ends on {ends}, before the new one", fix=fix)
     return left
+
+
+def _require_operator(actor: Actor, does: str) -> None:
+    require_account(actor)
+    if not actor.is_operator:
+        raise TrustError("PERMISSION_DENIED", f"only an operator {does}")
+
+
+def _last_operator(name: str) -> ConflictError:
+    return ConflictError("LAST_OPERATOR", f"{name} is the only operator")
 
 
 def _name_conflict(name: str) -> ConflictError:

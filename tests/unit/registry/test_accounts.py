@@ -287,30 +287,55 @@ class TestAuditLog:
             assert caught.value.code == "AUDIT_BROKEN"
 
 
-async def test_an_account_that_becomes_an_operator_is_not_logged_as_made(registry):
+async def test_operators_make_others_and_one_is_left(registry):
+    await registry.add("root", is_operator=True)
     await registry.add("bob")
-    first = await registry.accounts.make_first_operator(Actor("root"))
-    root = ROOT._replace(token_id=first.token.token_id)
-    await registry.accounts.issue(root, NewToken("laptop", ("publish",), account="bob", is_operator=True))
-    assert [one.change.action for one in await registry.packages.audit(3, 9)] == ["token.create", "account.operator"]
-    assert (await registry.packages.account("bob")).is_operator
+    with pytest.raises(TrustError, match="only an operator changes accounts"):
+        await registry.accounts.set_operator(Actor("bob"), "bob", is_operator=True)
+    with pytest.raises(NotFoundError):
+        await registry.accounts.set_operator(ROOT, "carl", is_operator=True)
+    with pytest.raises(ConflictError, match="root is the only operator"):
+        await registry.accounts.set_operator(ROOT, "root", is_operator=False)
+    await registry.accounts.set_operator(ROOT, "bob", is_operator=True)
+    await registry.accounts.set_operator(ROOT, "root", is_operator=False)
+    assert [one.is_operator for one in await registry.accounts.list_accounts(ROOT, "", 9)] == [True, False]
+    changes = [one.change for one in await registry.packages.audit(2, 9)]
+    assert [(one.action, one.target, one.details) for one in changes] == [
+        ("account.operator", "bob", {"operator": True}),
+        ("account.operator", "root", {"operator": False}),
+    ]
+    with pytest.raises(TrustError):  # the token is valid, but the right has gone
+        await registry.accounts.close(ROOT, "bob")
 
 
-async def test_a_token_that_is_refused_makes_no_account_and_no_operator(registry, monkeypatch):
+async def test_a_closed_account_has_no_token_no_person_and_no_right(registry):
+    await registry.add("root", is_operator=True)
+    await registry.add("bob", *ANN)
+    await registry.accounts.set_operator(ROOT, "bob", is_operator=True)
+    robot = await registry.tokens.issue("robot", scopes=["read"], account="bob")
+    session = await registry.accounts.sign_in(ANN, "", "")
+    await registry.accounts.close(ROOT, "bob")
+    assert await registry.tokens.recognise(robot.secret) is None
+    assert not (await registry.tokens.look_up(session.token_id)).is_good_at(registry.now)
+    assert await registry.accounts.sign_in(ANN, "", "") is None
+    assert not (await registry.packages.account("bob")).is_operator
+    with pytest.raises(ConflictError, match="root is the only operator"):
+        await registry.accounts.close(ROOT, "root")
+
+
+async def test_a_token_that_is_refused_makes_no_account(registry, monkeypatch):
     monkeypatch.setattr(limits, "REGISTRY_TOKENS", 1)
-    await registry.add("bob")
     await registry.tokens.issue("own", scopes=["read"], account="bob")
     first = await registry.accounts.make_first_operator(Actor("root"))
     root, before = ROOT._replace(token_id=first.token.token_id), await registry.packages.audit(0, 9)
     for new, code in (
-        (NewToken("laptop", ("publish",), account="bob", is_operator=True), "TOKENS_FULL"),
-        (NewToken("", ("publish",), account="carol", is_operator=True), "TOKEN_FORM"),
+        (NewToken("laptop", ("publish",), account="bob"), "TOKENS_FULL"),
+        (NewToken("", ("publish",), account="carol"), "TOKEN_FORM"),
     ):
         with pytest.raises((ConflictError, UsageError)) as refused:
             await registry.accounts.issue(root, new)
         assert refused.value.code == code
-    assert not (await registry.packages.account("bob")).is_operator
-    assert await registry.packages.account("carol") is None
+    assert await registry.packages.accounts("", 9) == [Account("root", registry.now, is_operator=True)]
     assert await registry.packages.audit(0, 9) == before
 
 

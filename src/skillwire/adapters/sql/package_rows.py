@@ -66,7 +66,7 @@ _COPY_STATES: Final = (
     f"OR versions.status IN ('{Status.YANKED.value}', '{Status.QUARANTINED.value}'))"
 )
 #: A row if there is an operator.
-OPERATOR: Final = "SELECT 1 FROM accounts WHERE is_operator LIMIT 1"
+OPERATORS: Final = "SELECT 1 FROM accounts WHERE is_operator"
 _ACCESS: Final = {access.value: access for access in Access}
 
 
@@ -195,7 +195,7 @@ async def insert_account(connection: Connection, account: Account, *, is_first: 
 
     A person chooses the name of the account, so it must not be that of a namespace.
     """
-    if is_first and await connection.row(OPERATOR) is not None:
+    if is_first and await connection.row(OPERATORS) is not None:
         return False
     namesake = "SELECT 1 FROM namespaces WHERE name = ?"
     if account.issuer and await connection.row(namesake, (account.name,)) is not None:

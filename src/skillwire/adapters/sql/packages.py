@@ -22,7 +22,7 @@ from skillwire.adapters.sql.package_rows import (
     NAMESPACE,
     NO_COPY_STATES,
     OF_PACKAGES,
-    OPERATOR,
+    OPERATORS,
     PACKAGE,
     STANDING,
     VERSION,
@@ -51,6 +51,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.package import (
     CLOSED,
     Account,
+    AccountUpdate,
     Among,
     AuditEntry,
     Change,
@@ -114,35 +115,34 @@ class SqlPackages(Store):
     async def add_account(
         self, connection: Connection, account: Account, change: Change, *, is_first: bool = False
     ) -> bool:
-        if not await insert_account(connection, account, is_first=is_first):
-            return False
-        await record_change(connection, change)
-        return True
-
-    @writes
-    async def make_operator(self, connection: Connection, name: str, change: Change) -> None:
-        statement = "UPDATE accounts SET is_operator = TRUE WHERE name = ? AND NOT is_operator"
-        if await connection.run(statement, (name,)):
+        is_new = await insert_account(connection, account, is_first=is_first)
+        if is_new:
             await record_change(connection, change)
+        return is_new
 
     @writes
-    async def link_account(
-        self, connection: Connection, name: str, person: tuple[str, str], sessions: str, change: Change
-    ) -> bool:
+    async def update_account(self, connection: Connection, name: str, update: AccountUpdate, change: Change) -> bool:
         await check_standing(connection, change, "")  # of no namespace
-        other = "SELECT 1 FROM accounts WHERE issuer = ?1 AND subject = ?2 AND issuer != '' AND name != ?3"
-        statement = f"UPDATE accounts SET issuer = ?1, subject = ?2 WHERE name = ?3 AND NOT EXISTS ({other})"
-        if await connection.run(statement, (*person, name)) == 0:
+        if update.is_operator is False and await connection.row(f"{OPERATORS} AND name != ?", (name,)) is None:
             return False
-        ended = "UPDATE tokens SET revoked = ? WHERE account = ? AND name = ? AND revoked IS NULL"
-        await connection.run(ended, (change.at, name, sessions))
+        new = "issuer = coalesce(?1, issuer), subject = coalesce(?2, subject), is_operator = coalesce(?4, is_operator)"
+        other = "SELECT 1 FROM accounts WHERE issuer = ?1 AND subject = ?2 AND issuer != '' AND name != ?3"
+        statement = f"UPDATE accounts SET {new} WHERE name = ?3 AND NOT EXISTS ({other})"
+        if await connection.run(statement, (*(update.person or (None, None)), name, update.is_operator)) == 0:
+            return False
+        chosen = "account = ?2 AND revoked IS NULL AND ?3 IN ('', name)"  # nothing is in it for None
+        await connection.run(f"UPDATE tokens SET revoked = ?1 WHERE {chosen}", (change.at, name, update.revoked))
         await record_change(connection, change)
         return True
 
     @reads
+    async def accounts(self, connection: Connection, after: str, limit: int) -> Sequence[Account]:
+        query = f"SELECT {ACCOUNT} FROM accounts WHERE name > ? ORDER BY name LIMIT ?"
+        return list(filter(None, map(read_account, await connection.rows(query, (after, limit)))))
+
+    @reads
     async def account(self, connection: Connection, name: str) -> Account | None:
-        query = f"SELECT {ACCOUNT} FROM accounts WHERE name = ?"
-        return read_account(await connection.row(query, (name,)))
+        return read_account(await connection.row(f"SELECT {ACCOUNT} FROM accounts WHERE name = ?", (name,)))
 
     @reads
     async def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
@@ -151,7 +151,7 @@ class SqlPackages(Store):
 
     @reads
     async def has_operator(self, connection: Connection) -> bool:
-        return await connection.row(OPERATOR) is not None
+        return await connection.row(OPERATORS) is not None
 
     @writes
     async def add_namespace(

@@ -110,6 +110,12 @@ class AccountRoutes:
         return [
             row("", GET=reads(self.about, messages.RegistryInfo)),
             row("/setup", POST=changes(self.set_up, messages.IssuedToken, messages.SetupRequest, status=201)),
+            row("/accounts", GET=reads(self.accounts, messages.AccountList, "after-name", "rows")),
+            row(
+                "/accounts/{account}",
+                PATCH=changes(self.set_operator, None, messages.AccountRequest),
+                DELETE=changes(self.close, None),
+            ),
             row("/accounts/{account}/identity", PUT=changes(self.link, None, messages.IdentityRequest)),
             row("/whoami", GET=reads(self.whoami, messages.CallerAccount)),
             row(
@@ -132,6 +138,24 @@ class AccountRoutes:
         actor = Actor(asked.account, address=context.address, request_id=context.ids.request_id)
         issued = await self._accounts.claim_first_operator(asked.code, actor)
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
+
+    async def accounts(self, context: RequestContext) -> ASGIApp:
+        """Answer the accounts."""
+        after, limit = read_page(context)
+        found = await self._accounts.list_accounts(actor_of(context), after, limit + 1)
+        rows = [messages.AccountObject(*one) for one in found[:limit]]
+        return tagged_answer(messages.AccountList(rows, rows[-1].account if len(found) > limit else None))
+
+    async def set_operator(self, context: RequestContext) -> ASGIApp:
+        """Make an account an operator, or no longer."""
+        asked = await read_request(context, messages.AccountRequest)
+        await self._accounts.set_operator(actor_of(context), context.parameters["account"], is_operator=asked.operator)
+        return no_content
+
+    async def close(self, context: RequestContext) -> ASGIApp:
+        """Close an account: no valid token, no sign-in, no operator."""
+        await self._accounts.close(actor_of(context), context.parameters["account"])
+        return no_content
 
     async def link(self, context: RequestContext) -> ASGIApp:
         """Link a sign-in to an account."""
@@ -160,7 +184,7 @@ class AccountRoutes:
     async def issue(self, context: RequestContext) -> ASGIApp:
         """Make a token."""
         asked = await read_request(context, messages.TokenRequest)
-        new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
+        new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account)
         issued = await self._accounts.issue(actor_of(context), new)
         token = issued.token
         names = [name for name in namespaces_of(token.scopes) if name != token.account]

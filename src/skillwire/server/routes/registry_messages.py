@@ -236,7 +236,6 @@ class TokenRequest(Struct, forbid_unknown_fields=True):
     scopes: tuple[str, ...] = ("publish",)
     expires_in: float | None = None
     account: str = ""
-    operator: bool = False
 
 
 class IssuedToken(Struct):
@@ -269,6 +268,29 @@ class TokenList(Struct):
 
     tokens: list[TokenObject]
     next: str | None
+
+
+class AccountObject(Struct):
+    """An account."""
+
+    account: Annotated[str, "Name"]
+    created: Annotated[float, "Time of creation, in seconds since the epoch"]
+    operator: Annotated[bool, "Whether it is an operator"]
+    issuer: Annotated[str, "Issuer of the person who signs in to it; empty without one"]
+    subject: Annotated[str, "Subject of that person there"]
+
+
+class AccountList(Struct):
+    """A page of accounts; the next one begins behind ``next``."""
+
+    accounts: list[AccountObject]
+    next: str | None
+
+
+class AccountRequest(Struct, forbid_unknown_fields=True):
+    """Whether an account is an operator."""
+
+    operator: bool
 
 
 class IdentityRequest(Struct, forbid_unknown_fields=True):

@@ -107,6 +107,24 @@ class TestAccounts:
         accounts = {one["account"] for one in (await site.call("GET", "/tokens", by="root")).json()["tokens"]}
         assert accounts == {"ann", "bob", "root", "eve"}
 
+    async def test_operators_list_and_change_accounts(self, site):
+        for method, path, asked in (("GET", "", None), ("PATCH", "/bob", {"operator": True}), ("DELETE", "/bob", None)):
+            assert (await site.call(method, f"/accounts{path}", asked, by="ann")).status == 403
+        rows: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"next": ""}
+        while page["next"] is not None:
+            page = (await site.call("GET", f"/accounts?limit=2&after={page['next']}", by="root")).json()
+            rows += page["accounts"]
+        assert [(one["account"], one["operator"]) for one in rows] == [("ann", False), ("bob", False), ("root", True)]
+        last = await site.call("PATCH", "/accounts/root", {"operator": False}, by="root")
+        assert (last.status, code_of(last)) == (409, "LAST_OPERATOR")
+        assert (await site.call("PATCH", "/accounts/ann", {"operator": True}, by="root")).status == 204
+        assert (await site.call("GET", "/whoami", by="ann")).json()["operator"]
+        assert (await site.call("DELETE", "/accounts/ann", by="root")).status == 204
+        assert (await site.call("GET", "/whoami", by="ann")).status == 401
+        absent = await site.call("DELETE", "/accounts/carl", by="root")
+        assert (absent.status, code_of(absent)) == (404, "ACCOUNT_NOT_FOUND")
+
     async def test_changes_are_in_the_audit_log_with_their_request(self, site):
         fields = {"X-Request-Id": "r-17"}
         await site.call("POST", "/namespaces", {"name": "acme"}, by="ann", fields=fields)
@@ -830,7 +848,7 @@ class TestAnswers:
 async def test_answers_fit_the_description_of_the_api(site):
     document = openapi.document(site.application.routes)
     described = {path: item for path, item in document["paths"].items() if path.startswith("/api/registry")}
-    assert len(described) == 23
+    assert len(described) == 25
     check_openapi(document)
     await site.publish("ann")
     begun = await site.call("POST", "/uploads", {"size": 1, "digest": "sha256:" + "0" * 64}, by="root")

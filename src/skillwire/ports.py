@@ -235,11 +235,10 @@ class PackageStore(Protocol):
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         """Store a version and its artifact, all or nothing; its package is made with the first one.
 
-        ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``precedence``: another one is
-        there that differs only in build metadata. ``closed``: its package takes no versions. ``full``: it has as many
-        as it may. ``quarantined``: another version of its package has the same artifact and is in quarantine; if
-        another package has it in quarantine, the entry says ``in_quarantine``. A version narrower than its package
-        narrows its access.
+        ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``precedence``: one is there
+        that differs only in build metadata. ``closed``: its package takes no versions. ``full``: it has as many as it
+        may. ``quarantined``: another version of its package with the same artifact is in quarantine; if another package
+        has it in quarantine, the entry says ``in_quarantine``. A version narrower than its package narrows its access.
         """
 
     async def fits(self, version: PackageVersion) -> bool:
@@ -293,6 +292,9 @@ class PackageStore(Protocol):
 
     async def by_artifact(self, digest: Digest, limit: int) -> Sequence[PackageVersion]:
         """Return the first published versions whose artifact has this digest."""
+
+    async def uploaded(self, namespace: str, digest: Digest) -> PackageVersion | None:
+        """Return a version in a namespace that was uploaded with this digest."""
 
     async def artifact(self, digest: Digest) -> bytes | None:
         """Return the bytes of a stored artifact."""

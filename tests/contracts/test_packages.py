@@ -477,6 +477,11 @@ class TestVersions:
         earlier = store.find_packages("note", PackageName("", ""), 9, grants=(), among="renamed")
         assert [str(one.name) for one in earlier] == ["b/notes"]
 
+    def test_a_version_is_found_by_what_was_uploaded_in_its_namespace(self, store):
+        publish(store)
+        assert store.uploaded("acme", UPLOADED) == store.version(NOTES, "1.0.0")
+        assert (store.uploaded("apex", UPLOADED), store.uploaded("acme", Digest.of(b"one"))) == (None, None)
+
     def test_packages_without_a_latest_version_may_be_left_out(self, store):
         for name in ("a", "b", "c"):
             publish(store, name=name)

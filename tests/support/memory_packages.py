@@ -342,6 +342,11 @@ class MemoryPackages:
         found = sorted((one for one in every if one.skill.artifact.digest == digest), key=lambda one: one.published)
         return found[:limit]
 
+    async def uploaded(self, namespace, digest):
+        every = (one for versions in self._versions.values() for one in versions.values())
+        found = (one for one in every if (one.package.namespace, one.uploaded) == (namespace, digest))
+        return next(found, None)
+
     async def artifact(self, digest):
         return self._artifacts.get(digest)
 

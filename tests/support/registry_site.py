@@ -57,10 +57,17 @@ class RegistrySite(Asgi):
             folders, blobs=folder / "blobs", publisher="local", registry=True, access_log=False, **options
         )
         super().__init__(application)
+        self.folder = folder
         self.parts = cast("Any", application.services).packages
         self.registry = self.parts.registry
         self.store = self.registry.store
         self.tokens: dict[str, str] = {}
+
+    def server_beside(self):
+        """Return another server of the same database."""
+        other = RegistrySite(self.folder / "beside")
+        other.tokens = self.tokens
+        return other
 
     def look(self):
         self.application.catalog._refresh(None)

@@ -7,7 +7,6 @@ The server's answers and errors are hostile text: bounded, without hidden charac
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 from urllib.parse import urlencode
@@ -33,7 +32,7 @@ from skillwire.folder.pack import pack
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
-from skillwire.model.package import VersionReference, parse_requirement, read_reference, required_packages
+from skillwire.model.package import UPLOAD, VersionReference, parse_requirement, read_reference, required_packages
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
@@ -62,7 +61,6 @@ _UPLOAD_SECONDS: Final = 300.0
 _FOLLOW_SECONDS: Final = 2  # until every server answers with a change, which its response waits for
 #: A larger archive is uploaded in pieces of this size.
 _PIECE_BYTES: Final = 4 * limits.MIB
-_UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
 _SHOWN: Final = 20
 _TEXT: Final = 500
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
@@ -138,7 +136,7 @@ def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:
 
 def _read_offset(upload: Mapping[str, Any], source: str, *, least: int = 0) -> int:
     offset = upload.get("offset")
-    if not isinstance(offset, int) or offset < least or not _UPLOAD.fullmatch(str(upload.get("id"))):
+    if not isinstance(offset, int) or offset < least or not UPLOAD.fullmatch(str(upload.get("id"))):
         raise ValidationError(
             "REGISTRY_ANSWER", "the answer is no upload, or lacks what was sent", place=SourceLocation(source)
         )

@@ -267,6 +267,10 @@ class Upload(NamedTuple):
     expires: float
 
 
+#: The number of an upload: its size, and the SHA-256 that it is to have.
+UPLOAD: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
+
+
 def upload_number(size: int, digest: Digest) -> str:
     """Return the number of the upload of these bytes."""
     return f"{size}-{digest.hex}"

@@ -305,7 +305,7 @@ class Downloads:
         return BlobResponse("application/zip", _cache_policy(package), *found)
 
     def _zip(self, skill: Skill, content: bytes, folder: str, *, stores: bool) -> tuple[Digest, int]:
-        packed = _zip_skill(skill, content, folder)
+        packed = zip_skill(skill, content, folder)
         if stores:
             with suppress(StorageError):  # then it is made again
                 self._blobs.put(packed)
@@ -324,7 +324,7 @@ class Downloads:
 
     def _make(self, response: BlobResponse, skill: Skill, artifact: bytes, zipped_in: str | None) -> bytes | None:
         """Make the bytes of a response again, and store them; return them where they are few and no disk takes them."""
-        made = _parts(skill, artifact) if zipped_in is None else [_zip_skill(skill, artifact, zipped_in)]
+        made = _parts(skill, artifact) if zipped_in is None else [zip_skill(skill, artifact, zipped_in)]
         try:
             for one in made:
                 self._blobs.put(one)
@@ -369,7 +369,8 @@ def _parts(skill: Skill, artifact: bytes) -> Sequence[bytes]:
     return *packed_files(skill, artifact), artifact
 
 
-def _zip_skill(skill: Skill, artifact: bytes, folder: str) -> bytes:
+def zip_skill(skill: Skill, artifact: bytes, folder: str = "") -> bytes:
+    """Return the files in the artifact of a skill as a .zip, in ``folder`` if one is named."""
     prefix = f"{folder}/" if folder else ""
     contents = zip(skill.files, packed_files(skill, artifact), strict=True)
     return zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])

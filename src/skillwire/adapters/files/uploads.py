@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import re
 import tempfile
 import time
 from collections.abc import AsyncIterable, Callable
@@ -24,10 +23,8 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors, write_all
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.package import Upload, is_account, upload_number
+from skillwire.model.package import UPLOAD, Upload, is_account, upload_number
 
-#: The number of an upload: its size, and the SHA-256 that it is to have.
-UPLOAD: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -93,8 +90,11 @@ class FileUploads:
     def _read(self, account: str, number: str) -> bytes:
         upload = self._find(account, number)
         check_complete(upload)
-        with storage_errors(path := self._folder / account / number):
+        content = b""
+        with storage_errors(path := self._folder / account / number), contextlib.suppress(FileNotFoundError):
             content = path.read_bytes()
+        if not content:  # another request has removed it
+            raise upload_not_found(number)
         if (digest := Digest.of(content)) != upload.digest:
             path.unlink(missing_ok=True)
             raise digest_mismatch(digest)

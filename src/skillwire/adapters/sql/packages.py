@@ -335,8 +335,8 @@ class SqlPackages(Store):
             f"SELECT {PACKAGE} FROM packages WHERE name >= ?2 AND name < ?3 AND (name, namespace) > (?4, ?5) "
             f"AND status != ?6 AND {_AMONG[among]} AND {_SHOWN} ORDER BY name, namespace LIMIT ?7"
         )
-        end = f"{beginning}~"  # ~ is behind z
-        row = (json.dumps([*grants]), beginning, end, after.name, after.namespace, Status.DELETED.value, limit)
+        begun = (beginning, f"{beginning}~", *after[::-1])  # ~ is behind z
+        row = (json.dumps([*grants]), *begun, Status.DELETED.value, limit)
         return [read_package(row) for row in await connection.rows(query, row)]
 
     @writes
@@ -446,6 +446,12 @@ class SqlPackages(Store):
     async def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:
         query = f"SELECT {VERSION} FROM versions WHERE artifact = ? ORDER BY published LIMIT ?"
         return [read_version(row) for row in await connection.rows(query, (raw_digest(digest), limit))]
+
+    @reads
+    async def uploaded(self, connection: Connection, namespace: str, digest: Digest) -> PackageVersion | None:
+        of_namespace = "package IN (SELECT number FROM packages WHERE namespace = ?)"
+        query = f"SELECT {VERSION} FROM versions WHERE {of_namespace} AND uploaded = ? LIMIT 1"
+        return next(map(read_version, await connection.rows(query, (namespace, raw_digest(digest)))), None)
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found, content = await self._artifact(digest)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.uploads import (
-    UPLOAD,
     check_capacity,
     check_complete,
     check_end,
@@ -26,7 +25,7 @@ from skillwire.adapters.files.uploads import (
 )
 from skillwire.adapters.sql import Connection, Database, Store, reads, writes
 from skillwire.model.digest import Digest
-from skillwire.model.package import AnnouncedFile, Upload, upload_number
+from skillwire.model.package import UPLOAD, AnnouncedFile, Upload, upload_number
 
 #: Bytes of a row; the last row of a request has fewer.
 _ROW_BYTES: Final = limits.MIB

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -28,7 +27,7 @@ from skillwire.errors import (
     UsageError,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.package import Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
+from skillwire.model.package import UPLOAD, Package, PackageName, Proof, Role, State, Status, Upload, read_package_name
 from skillwire.registry.access import is_member
 from skillwire.registry.accounts import ADMIN
 from skillwire.registry.packages import PublishRight
@@ -61,7 +60,7 @@ from skillwire.server.routes.registry_requests import (
     tagged_answer,
 )
 from skillwire.server.routing import Answer, Operation, RequestContext, Route
-from skillwire.server.transfers import LoadContent, first_day
+from skillwire.server.transfers import LoadContent, first_day, zip_skill
 
 #: Of an offset.
 _DIGITS: Final = 12
@@ -352,8 +351,6 @@ class UploadRoutes:
         self._registry = parts.registry
         self._publications = parts.publications
         self._uploads = parts.uploads
-        self._publishing: Counter[tuple[str, str]] = Counter()  # account and number → requests that publish it now
-        self._published: set[tuple[str, str]] = set()
 
     def routes(self) -> Sequence[Route]:
         """Return their rows."""
@@ -376,32 +373,27 @@ class UploadRoutes:
         right = await self._registry.check_publication(actor, context.parameters["namespace"])
         dry_run = read_flag(context, "dry_run")
         if number := query.get("upload"):
-            upload = await self._uploads.find(actor.account, number)
-            load = partial(self._uploads.read, actor.account, number)
-            async with self._kept(actor.account, number, removes=not dry_run):
-                published = await self._publish(context, right, load, upload.digest, dry_run=dry_run)
+            load, uploaded = partial(self._read, right, number), Digest(f"sha256:{number.rpartition('-')[2]}")
+            published = await self._publish(context, right, load, uploaded, dry_run=dry_run)
+            if not dry_run:
+                with suppress(NotFoundError, StorageError):  # what is left expires
+                    await self._uploads.remove(actor.account, number)
         else:
             async with self._publications.bodies.spooling(context.scope, context.receive) as body:
                 published = await self._publish(context, right, body.read, body.digest, dry_run=dry_run)
         return answer(published, 201 if published.status == "created" else 200)
 
-    @asynccontextmanager
-    async def _kept(self, account: str, number: str, *, removes: bool) -> AsyncIterator[None]:
-        """Keep an upload until no request publishes it any more; then remove it if one of them ``removes`` it."""
-        key = account, number
-        self._publishing[key] += 1
+    async def _read(self, right: PublishRight, number: str) -> bytes:
+        """Return the bytes of an upload; of one that another request has published, the files of the version."""
         try:
-            yield
-            if removes:
-                self._published.add(key)
-        finally:
-            self._publishing[key] -= 1
-            if not self._publishing[key]:
-                del self._publishing[key]
-                if key in self._published:
-                    self._published.remove(key)
-                    with suppress(NotFoundError, StorageError):  # what is left expires
-                        await self._uploads.remove(account, number)
+            return await self._uploads.read(right.actor.account, number)
+        except NotFoundError:
+            store, known = self._registry.store, UPLOAD.fullmatch(number)
+            version = await store.uploaded(right.namespace, Digest(f"sha256:{known[2]}")) if known else None
+            artifact = await store.artifact(version.skill.artifact.digest) if version else None
+            if version is None or artifact is None:
+                raise
+            return await asyncio.to_thread(zip_skill, version.skill, artifact)
 
     async def _publish(
         self, context: RequestContext, right: PublishRight, load: LoadContent, uploaded: Digest, *, dry_run: bool

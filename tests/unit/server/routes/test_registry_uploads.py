@@ -5,7 +5,7 @@ import os
 
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.support.registry_site import API, RegistrySite, skill_archive
+from tests.support.registry_site import API, RegistrySite, skill_archive, skill_files, tar_gz
 
 from skillwire import limits
 from skillwire.model.digest import Digest
@@ -75,6 +75,34 @@ async def test_each_of_several_publications_of_an_upload_at_once_succeeds(site):
         assert refused.status == 422
         assert sorted(one.json()["status"] for one in made) == expected
         assert (await site.call("GET", f"/uploads/{number}", by="ann")).status == 404
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
+@pytest.mark.parametrize("files", [{}, {"a_txt": "1", "skill_toml": "access = 'private'\n"}], ids=["one file", "more"])
+async def test_two_servers_that_publish_one_upload_answer_as_for_the_same_bytes(site, monkeypatch, files, meanwhile):
+    archive = tar_gz(skill_files(**files), folder="notes")
+    number = (await begin(site, archive)).json()["id"]
+    await write(site, number, archive)
+    other, read = await asyncio.to_thread(site.server_beside), site.parts.uploads.read
+    answers = []
+
+    async def read_late(*asked):
+        monkeypatch.setattr(site.parts.uploads, "read", read)
+        answers.append(await other.publish("ann", b"", query=f"upload={number}"))
+        return await read(*asked)
+
+    if meanwhile:
+        monkeypatch.setattr(site.parts.uploads, "read", read_late)
+    else:
+        answers.append(await other.publish("ann", b"", query=f"upload={number}"))
+    answers.append(await site.publish("ann", b"", query=f"upload={number}"))
+    answers.append(await site.publish("ann", archive))
+    assert [one.status for one in answers] == [201, 200, 200]
+    assert answers[1].json() == answers[2].json()
+    named = await site.publish("ann", b"", query=f"upload={number}&version=2.0.0")
+    assert (named.status, named.json()["version"], named.json()["uploaded"]) == (201, "2.0.0", Digest.of(archive))
+    assert (await site.publish("ann", b"", query=f"upload={number}&name=other")).status == 422
+    assert (await site.publish("bob", b"", query=f"upload={number}")).status == 404
 
 
 async def test_an_upload_that_another_server_removed_was_published(site, monkeypatch):

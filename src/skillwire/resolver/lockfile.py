@@ -4,7 +4,7 @@
 
 Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository. A row is accepted only in
 the form that we write: a skill of a folder has no URL, every other one has three normalized URLs, with the index below
-the origin. So no row passes for a local one, and none injects text into a message.
+the origin, and a repository as its own origin. So no row passes for a local one, and none injects text into a message.
 """
 
 from __future__ import annotations
@@ -129,15 +129,21 @@ def _check_origin(locked: LockedSkill) -> None:
         return
     if (locked.artifact_type == "git") != (locked.git is not None) or (locked.git and locked.digest is None):
         raise ValueError("a skill of a repository has a commit and a digest")
-    if locked.git and not locked.index and f"{LOCAL}{locked.url}" == locked.origin and "://" not in locked.url:
-        return  # a repository of this machine
+    is_here = locked.git and not locked.index and "://" not in locked.url  # a repository of this machine
+    if locked.git and locked.origin != (f"{LOCAL}{locked.url}" if is_here else locked.url):
+        raise ValueError("a skill of a repository has its URL as its origin")
+    if not is_here:
+        _check_urls(locked)
+
+
+def _check_urls(locked: LockedSkill) -> None:
     if locked.artifact_type not in _REMOTE_TYPES:
         raise ValueError(f"unknown type {ascii(locked.artifact_type)[:40]}")
     if locked.origin != str(parse_url(locked.origin)).removesuffix("/"):
         raise ValueError("the origin is not in its written form")
     if any(url != str(parse_url(url)) for url in (locked.index, locked.url)):
         raise ValueError("a URL is not in its written form")
-    if not locked.index.startswith(locked.origin):
+    if not f"{locked.index}/".startswith(f"{locked.origin}/"):
         raise ValueError("the index is not at the origin")
 
 

@@ -308,10 +308,8 @@ def plan_locked(
     def plan() -> InstallPlan:
         planned = tuple(_plan_locked(locked, folder) for locked in skills)
         remote = [row for row in skills if not row.origin.startswith(LOCAL)]
-        artifacts = {str(parse_url(row.url).origin) for row in remote if not f"{row.url}/".startswith(f"{row.origin}/")}
-        bases = {row.origin for row in remote} | {
-            origin for origin in artifacts if not any(row.origin.startswith(origin) for row in remote)
-        }
+        bases = {row.origin for row in remote}
+        bases |= {parse_url(row.url).origin for row in remote} - {parse_url(base).origin for base in bases}
         return InstallPlan(planned, unknown_origins(bases, policy, origins))
 
     return work(plan)

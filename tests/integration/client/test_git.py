@@ -193,6 +193,17 @@ class TestLock:
         (client.root / "skills.lock").write_text(json.dumps(lock))
         assert code_of(client.installed) == "LOCK_FORM"
 
+    def test_a_row_does_not_install_another_repository_of_the_site(self, client, server, history, tmp_path):
+        history.copy(tmp_path / "repos/evil").skill("skills/a", "Evil.").commit()
+        for name in ("evil", "r"):
+            client.add(f"{server.url}/{name}/.git/a", consent=True, overwrite=True)
+            if name == "evil":
+                evil = json.loads((client.root / "skills.lock").read_text())
+                client.remove("a")
+        evil["skills"]["a"] |= {"origin": f"{server.url}/r/.git", "index": f"{server.url}/r/.git"}
+        (client.root / "skills.lock").write_text(json.dumps(evil))
+        assert code_of(client.plan_locked) == "LOCK_FORM"
+
     def test_other_bytes_of_the_commit_are_refused(self, client, place):
         client.add(f"{place}/a", consent=True)
         lock = json.loads((client.root / "skills.lock").read_text())

@@ -639,9 +639,15 @@ class TestForgedLocks:
         with failing(SkillwireError, "LOCK_FORM"):
             client.plan_locked()
 
-    def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged):
-        forged(url="https://evil.example/one.md")
-        assert client.plan_locked().unknown_origins == ("https://evil.example",)
+    @pytest.mark.parametrize("elsewhere", ["https://evil.example", "https://example.co", "https://example.com:8443"])
+    def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged, elsewhere):
+        forged(url=f"{elsewhere}/one.md")
+        assert client.plan_locked().unknown_origins == (elsewhere,)
+
+    def test_an_index_is_below_its_origin_and_not_only_spelled_alike(self, client, forged):
+        forged(index="https://example.com.evil.example/.well-known/agent-skills/index.json")
+        with failing(SkillwireError, "LOCK_FORM"):
+            client.plan_locked()
 
     def test_what_was_verified_is_not_replaced_by_what_cannot_be_on_any_machine(
         self, client, site, tmp_path, monkeypatch

@@ -80,9 +80,11 @@ class TestIndex:
         assert finding.message.endswith("/version must be a version such as 1.0.0")
 
     @pytest.mark.spec("SSP-index-unique")
-    def test_one_id_twice_makes_the_index_invalid(self):
+    @pytest.mark.parametrize("change", [{"name": "Other"}, {"version": "1"}, {"capability_type": "magic"}])
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_one_id_twice_makes_the_index_invalid(self, change, order):
         with pytest.raises(ValidationError) as caught:
-            decode_index(index(ENTRY, ENTRY | {"name": "Other"}), URL)
+            decode_index(index(*[ENTRY, ENTRY | change][::order]), URL)
         assert caught.value.code == "ID_DUPLICATE"
 
     @pytest.mark.parametrize(

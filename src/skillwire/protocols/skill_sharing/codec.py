@@ -222,14 +222,17 @@ def decode_index(
         raise ValidationError("INDEX_ENTRIES", message, place=SourceLocation(index_url))
     reader = _EntryReader(base, addresses or AddressPolicy().naming(base), is_registry=is_registry or is_list)
     entries: dict[str, StatedEntry] = {}
+    ids: set[str] = set()  # of skipped entries, too
     for position, item in enumerate(items):
         place = SourceLocation(f"{index_url}#{'' if is_list else '/skills'}/{position}")
-        entry = reader.read(item, place)
-        if entry is None:
-            continue
-        if entry.id in entries:
-            raise ValidationError("ID_DUPLICATE", f"the index lists the id {entry.id!r} twice", place=place)
-        entries[entry.id] = entry
+        identifier = item.get("id") if isinstance(item, dict) else None
+        if isinstance(identifier, str):
+            if identifier in ids:
+                message = f"the index lists the id {ascii(identifier)[:80]} twice"
+                raise ValidationError("ID_DUPLICATE", message, place=place)
+            ids.add(identifier)
+        if (entry := reader.read(item, place)) is not None:
+            entries[entry.id] = entry
     return SharingIndex(
         msgspec.convert(document["provider"], IndexProvider) if isinstance(document, dict) else None,
         entries,

@@ -173,6 +173,18 @@ def test_cache_headers_are_respected(client, publisher):
     assert len(publisher.requests) == 1
 
 
+@pytest.mark.spec("ASD-client-cache")
+def test_the_age_that_an_answer_has_from_other_caches_counts(client, publisher):
+    publisher.answer(INDEX, index(entry()), cache_control="max-age=60", age="60")
+    client.index("example.com")
+    publisher.answer(INDEX, index(entry()), cache_control="max-age=60")
+    client.index("example.com")
+    assert len(publisher.requests) == 2
+    assert "If-None-Match" in publisher.requests[-1].headers
+    client.index("example.com")
+    assert len(publisher.requests) == 2, "what was just confirmed is fresh"
+
+
 @pytest.mark.spec("ASD-client-progressive")
 def test_only_names_and_descriptions_are_loaded_at_discovery(client, publisher):
     (skill,) = client.index("example.com")

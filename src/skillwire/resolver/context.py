@@ -45,11 +45,12 @@ def is_fresh(response: CachedResponse, now: float) -> bool:
 
 def lifetime(headers: Mapping[str, str]) -> float:
     """Return the seconds for which an answer with these headers is fresh; 0 if the server does not say."""
-    control = headers.get("cache-control", "").lower()
+    control, age = headers.get("cache-control", "").lower(), headers.get("age", "")
     match = _MAX_AGE.search(control)
     if match is None or not may_store(headers) or "no-cache" in control:
         return 0.0
-    return min(float(match[1]), LONGEST_AGE)
+    in_caches = float(age) if age.isascii() and age.isdigit() else 0.0  # of others, before it came. RFC 9111 §5.1
+    return max(min(float(match[1]) - in_caches, LONGEST_AGE), 0.0)
 
 
 def freshness(document: CachedResponse, answered_by: AnsweredBy | None, context: ResolveContext) -> Freshness:
@@ -223,7 +224,7 @@ def read_document(
     if response is None:
         return None, None
     if cached is not None and response.status == _NOT_MODIFIED:
-        document = cached._replace(headers={**cached.headers, **response.headers}, fetched_at=now)
+        document = cached._replace(headers={**cached.headers, "age": "", **response.headers}, fetched_at=now)
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
     yield from work(partial(context.keep, document, credential))

@@ -38,6 +38,12 @@ class TestFreshness:
     def test_lifetime(self, control, seconds):
         assert lifetime({"cache-control": control}) == seconds
 
+    @pytest.mark.parametrize(
+        ("age", "seconds"), [("", 60), ("0", 60), ("59", 1), ("61", 0), ("9" * 400, 0), ("-5", 60), ("x", 60)]
+    )
+    def test_the_time_in_other_caches_is_subtracted(self, age, seconds):
+        assert lifetime({"cache-control": "max-age=60", "age": age}) == seconds
+
     def test_an_answer_is_fresh_until_its_age_and_never_before_it_came(self):
         response = CachedResponse("u", b"", {"cache-control": "max-age=60"}, fetched_at=1000)
         assert is_fresh(response, 1059)

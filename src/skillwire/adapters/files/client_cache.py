@@ -16,7 +16,7 @@ from typing import Final
 from skillwire.adapters.files.atomic import damaged, locked, read_state, storage_errors, write_atomically
 from skillwire.model.ref import CachedResponse, OriginRecord
 
-_KEPT_HEADERS: Final = frozenset({"etag", "last-modified", "cache-control", "content-type"})
+_KEPT_HEADERS: Final = frozenset({"age", "etag", "last-modified", "cache-control", "content-type"})
 
 
 class FileResponseCache:

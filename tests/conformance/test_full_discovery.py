@@ -6,14 +6,13 @@ Spec: SKP "Example: Full discovery". ``skp_full_discovery.txt`` is the example, 
 import itertools
 import json
 import os
-import select
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, readable
 from tests.support.forked import ForkedPython
 from tests.support.publishing import ServeProcess, write_skill
 
@@ -82,7 +81,7 @@ def stdio(folder, tmp_path):
     def call_rpc(method, params):
         sending.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
         sending.flush()
-        assert select.select([coming], [], [], PATIENCE)[0], "no answer"
+        assert readable(coming), "no answer"
         return json.loads(coming.readline())["result"]
 
     yield call_rpc

@@ -2,14 +2,13 @@
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 from contextlib import contextmanager
 
 import pytest
-from tests.support.eventually import PATIENCE, eventually
+from tests.support.eventually import PATIENCE, eventually, readable
 from tests.support.forked import PROGRAM, ForkedPython, run_forked
 from tests.support.free_port import free_port
 from tests.support.publishing import write_skill
@@ -119,7 +118,7 @@ def events(stream):
             read = rest
             yield json.loads(line)
             continue
-        assert select.select([stream], [], [], PATIENCE)[0], "nothing comes"
+        assert readable(stream), "nothing comes"
         data = os.read(stream.fileno(), 65536)
         assert data, "it ended"
         read += data

@@ -1,12 +1,11 @@
 """``skillwire rpc`` as a supervisor runs it: a line in, a line out, and an end that it can rely on."""
 
 import json
-import select
 import signal
 import subprocess
 
 import pytest
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, readable
 from tests.support.invoking import write_action
 from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
@@ -49,7 +48,7 @@ def ask(process, *lines):
 
 
 def hear(process):
-    assert select.select([process.stdout], [], [], PATIENCE)[0], "no answer"
+    assert readable(process.stdout), "no answer"
     return json.loads(process.stdout.readline())
 
 

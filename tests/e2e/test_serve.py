@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -12,7 +11,7 @@ import threading
 
 import pytest
 from tests.support.command import run_command
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, readable
 from tests.support.processes import skillwire
 from tests.support.publishing import ServeProcess, write_skill
 
@@ -362,7 +361,7 @@ def test_it_answers_on_ipv6_as_well(skills, tmp_path):
         pytest.skip("this machine has no IPv6 loopback")
     process = skillwire("serve", skills, "--host", "::1", "--port", "0", home=tmp_path / "home")
     try:
-        assert select.select([process.stdout], [], [], PATIENCE)[0]
+        assert readable(process.stdout)
         line = process.stdout.readline()
         assert " at http://[::1]:" in line
     finally:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import select
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 import trustme
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, readable
 from tests.support.free_port import free_port
 
 #: What an operator who wants everything compressed writes; the snippet that ``build`` writes must prevail over it.
@@ -111,7 +110,7 @@ class Serve:
         """Wait for the document that says where the server listens."""
         announced = self._process.stdout
         assert announced is not None
-        assert select.select([announced], [], [], PATIENCE)[0], "the server is not ready"
+        assert readable(announced), "the server is not ready"
         lines = [b""]
         while not lines[-1].endswith(b"}\n"):
             lines.append(announced.readline())

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import selectors
 import time
 from collections.abc import Callable
 from typing import Any
@@ -54,6 +55,17 @@ async def eventually_async(
             return found
         assert loop.time() < ends, _message(ask, found, what)
         await asyncio.sleep(every)
+
+
+def readable(*streams: Any, seconds: float | None = PATIENCE) -> list[Any]:
+    """Return the streams with something to read, after ``seconds`` at the latest.
+
+    Their descriptors may have any number; ``select.select`` fails for those above 1,023.
+    """
+    with selectors.PollSelector() as selector:
+        for stream in streams:
+            selector.register(stream, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(seconds)]
 
 
 def _message(ask: Callable[[], object], found: object, what: object) -> str:

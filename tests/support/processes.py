@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import select
 import subprocess
 import sys
 import tempfile
@@ -11,7 +10,7 @@ import threading
 from pathlib import Path
 
 from tests.support.command import run_command
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, readable
 from tests.support.forked import ForkedPython
 
 _END = "<<end of a command>>"
@@ -61,7 +60,7 @@ def started(script, *arguments, home, code=0, may_log_errors=False):
         )
         try:
             assert process.stdout is not None
-            line = process.stdout.readline() if select.select([process.stdout], [], [], PATIENCE)[0] else ""
+            line = process.stdout.readline() if readable(process.stdout) else ""
             assert line, f"{script} did not start"
             yield line.split()[-1]
         finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
 import socket
 import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Self
+
+from tests.support.eventually import readable
 
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 
@@ -61,7 +62,7 @@ class Peer:
             self._server.opened.append(target)
             other = {self._socket: target, target: self._socket}
             while True:
-                for end in select.select([*other], [], [])[0]:
+                for end in readable(*other, seconds=None):
                     if not (data := end.recv(65536)):
                         return
                     other[end].sendall(data)

@@ -6,7 +6,6 @@ Everything here watches from outside: whether a listener was reached, a file cha
 import contextlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -16,7 +15,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, readable
 
 from skillwire.adapters.sandbox import Sandbox
 from skillwire.errors import TrustError
@@ -187,7 +186,7 @@ class World:
     def check(self):
         """Fail when anything out here was reached, changed, ended, or goes on."""
         for listener in self.listeners:
-            assert not select.select([listener], [], [], 0)[0], f"{listener.getsockname()} was reached"
+            assert not readable(listener, seconds=0), f"{listener.getsockname()} was reached"
         for path in (self.home_file, self.state_file, self.public):
             assert path.read_text() == self.marker
         known = {"home", "state", "cache", "tmp", "canary.sock", f"{self.marker}.md"}

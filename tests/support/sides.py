@@ -3,7 +3,6 @@
 import fcntl
 import os
 import pty
-import select
 import struct
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import termios
 import urllib.request
 from pathlib import Path
 
-from tests.support.eventually import PATIENCE, eventually
+from tests.support.eventually import PATIENCE, eventually, readable
 from tests.support.free_port import free_port
 from tests.support.pages import boxes, examples
 from tests.support.sandbox_world import sandbox_missing
@@ -109,7 +108,7 @@ class Sides:
         os.close(theirs)
         shown = b""
         answered = False
-        while select.select([ours], [], [], PATIENCE)[0]:
+        while readable(ours):
             try:
                 part = os.read(ours, 65536)
             except OSError:  # nobody has the other end open any more

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import functools
 import os
-import select
 import struct
 import subprocess
 import termios
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyte
-from tests.support.eventually import PATIENCE, eventually
+from tests.support.eventually import PATIENCE, eventually, readable
 from tests.support.forked import ForkedPython, can_fork
 
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
@@ -119,7 +118,7 @@ class Terminal(Shown):
         return self.exit_code
 
     def shows_within(self, seconds: float) -> bool:
-        return bool(select.select([self._handle], [], [], seconds)[0])
+        return bool(readable(self._handle, seconds=seconds))
 
     def is_waiting(self) -> bool:
         """Whether the program waits for something, such as a key, and does not run."""
@@ -132,7 +131,7 @@ class Terminal(Shown):
 
     def _read(self, patience: float) -> bool:
         """Read what is there; return False when there will be nothing any more."""
-        if not select.select([self._handle], [], [], patience)[0]:
+        if not readable(self._handle, seconds=patience):
             return True
         try:
             data = os.read(self._handle, 65536)

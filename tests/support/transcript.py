@@ -7,7 +7,6 @@ that lines break where they did.
 
 import os
 import re
-import select
 import shlex
 import shutil
 import signal
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, Self
 
 from tests.support.command import run_command
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, readable
 from tests.support.forked import PROGRAM, ForkedPython
 from tests.support.terminal import Shown, Terminal
 
@@ -197,7 +196,7 @@ def _read_until(stream: IO[bytes] | None, text: str) -> bytes:
     deadline = time.monotonic() + PATIENCE
     read = b""
     while text.encode() not in read:
-        assert select.select([stream], [], [], max(deadline - time.monotonic(), 0))[0], "it does not show"
+        assert readable(stream, seconds=max(deadline - time.monotonic(), 0)), "it does not show"
         data = os.read(stream.fileno(), 65536)
         assert data, "it ended"
         read += data

@@ -1,8 +1,8 @@
 """An agent of the local network in a process of its own: settings and orders are lines of JSON, and so is its news.
 
-The first line is ``{"settings": {...}, "figures": {...}, "offers": [...]}``. Each line after it is an order by name:
-``snapshot``, ``discover``, ``scene``, ``announce``, ``report``, ``counters``, ``stop``; its answer is a line with
-``answer``. Changes are lines with ``change``.
+The first line is ``{"settings": {...}, "figures": {...}, "offers": [...], "port": ...}`` with the port of its skills.
+Each line after it is an order by name: ``snapshot``, ``discover``, ``scene``, ``announce``, ``report``, ``counters``,
+``stop``; its answer is a line with ``answer``. Changes are lines with ``change``.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:
             one["skill"],
             one.get("version", "1.0.0"),
             SkillType(one.get("skill_type", "tool-skill")),
-            Endpoint(one.get("host", ""), one.get("port", 8080)),
+            Endpoint(one.get("host", ""), one["port"]),
             tuple(one.get("capabilities", ("user-auth",))),
             tuple(one.get("scenes", ("auth",))),
         )
@@ -67,15 +67,6 @@ async def obey(agent: LanAgent, order: dict[str, Any]) -> Any:
     raise AssertionError(order)
 
 
-async def listen(ports: set[int]) -> list[asyncio.Server]:
-    """Take connections at the endpoints of the offers, which others probe; several agents of a host share a port."""
-
-    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    return [await asyncio.start_server(close, None, port, reuse_port=True) for port in ports]
-
-
 async def main() -> None:
     """Live until told to stop, or until nobody is there to tell."""
     loop = asyncio.get_running_loop()
@@ -85,7 +76,8 @@ async def main() -> None:
     figures = DiscoverySettings(**lists_as_tuples(first["figures"]))
     settings = LanSettings(**lists_as_tuples(first["settings"]), discovery=figures)
     agent = LanAgent(settings, keeps_state=first.get("keeps_state", False))
-    servers = await listen({8080, *(one.get("port", 8080) for one in first["offers"])})
+    # Takes connections at the endpoint of the offers, which others probe; several agents of a host share a port.
+    server = await asyncio.start_server(lambda _, writer: writer.close(), None, first["port"], reuse_port=True)
     agent.announce(offers_of(first["offers"]))
     changes = agent.listen()
     began = time.time()
@@ -107,8 +99,7 @@ async def main() -> None:
             say(answer={"error": error.code})
     await agent.stop()
     await hearing
-    for server in servers:
-        server.close()
+    server.close()
     say(answer="stopped")
 
 

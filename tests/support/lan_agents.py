@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.support import lan_agent_process
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.forked import ForkedPython
+from tests.support.free_port import free_port
 from tests.support.processes import follow
 
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
@@ -24,18 +25,23 @@ class Agent:
         skills: that it offers.
         settings: of discovery, by name.
         figures: of it.
+        port: of the endpoint of its skills.
     """
 
-    def __init__(self, process, name, skills=(), *, settings=None, figures=None, keeps_state=False):
+    def __init__(self, process, name, skills=(), *, settings=None, figures=None, keeps_state=False, port=8080):
         self.process = process
         self.name = name
         self.changes: list[dict] = []
         self._lines: queue.Queue = queue.Queue()
         follow(process, lambda line: self._lines.put(json.loads(line)))
         defaults = {"agent_id": name, "use_unverified": True, "mdns": False}
-        offers = [{"skill": skill} for skill in skills]
+        offers = [{"skill": skill, "port": port} for skill in skills]
         self._write(
-            settings=defaults | (settings or {}), figures=figures or FAST, offers=offers, keeps_state=keeps_state
+            settings=defaults | (settings or {}),
+            figures=figures or FAST,
+            offers=offers,
+            keeps_state=keeps_state,
+            port=port,
         )
 
     def started(self):
@@ -101,4 +107,4 @@ def on_loopback(name, skills=(), *, home, **options):
         env={"PATH": "/usr/bin:/bin", "SKILLWIRE_HOME": str(home), "HOME": str(home)},
     )
     options["settings"] = {"interfaces": ["127.0.0.1"]} | options.get("settings", {})
-    return Agent(process, name, skills, **options)
+    return Agent(process, name, skills, port=free_port(), **options)

@@ -111,7 +111,7 @@ def command(
     )
     config, absent = options["config"], list[str]()
     if options["pages"]:
-        from skillwire.web import assets, static_pages  # noqa: PLC0415  # same
+        from skillwire.web import assets, static_pages  # noqa: PLC0415  # takes a while
 
         brand = configuration.load_configuration(Path(config)).site if config else assets.PLAIN
         site_options = static_pages.with_pages(site_options, brand, absent.extend)

@@ -125,7 +125,7 @@ def check(*, output: Output, file: Path | None) -> None:
 
 
 def _problems(file: Path) -> Iterator[SkillwireError]:
-    from skillwire.server.configuration import examine_configuration, load_credentials  # noqa: PLC0415  # same
+    from skillwire.server.configuration import examine_configuration, load_credentials  # noqa: PLC0415  # --help does without
 
     try:
         configuration, problems = examine_configuration(file)
@@ -157,7 +157,7 @@ def serve(*, output: Output, arguments: tuple[str, ...]) -> None:
 
     Settings of the configuration file that are no options of serve are shown where the file sets them.
     """
-    from skillwire.server.configuration_keys import TABLES  # noqa: PLC0415  # same
+    from skillwire.server.configuration_keys import TABLES  # noqa: PLC0415  # --help does without
 
     with serve_command.make_context("serve", list(arguments)) as context:
         file = context.params["config"]

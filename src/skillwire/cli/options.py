@@ -338,7 +338,7 @@ def chosen_stores() -> Stores:
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns, run to its end."""
-    from skillwire.adapters.stores import run_with_stores  # noqa: PLC0415  # as above
+    from skillwire.adapters.stores import run_with_stores  # noqa: PLC0415  # brings msgspec
 
     return run_with_stores(coroutine)
 

@@ -476,7 +476,7 @@ def migrate_command(*, output: Output, source: str, target: str) -> None:  # noq
     Stop the servers of this machine before. Each artifact and table is verified by digest. After an interruption the
     same command continues. Then give each server the same server.key.
     """
-    from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # same
+    from skillwire.adapters.stores import open_stores  # noqa: PLC0415  # loads msgspec
 
     stores = open_stores(target)
     if not stores.is_shared:
@@ -516,7 +516,7 @@ def blobs_move(*, output: Output, target: str) -> None:
 
 
 def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
-    from skillwire.adapters.sql.registry_export import export_registry, import_registry  # noqa: PLC0415  # as above
+    from skillwire.adapters.sql.registry_export import export_registry, import_registry  # noqa: PLC0415  # loads msgspec
 
     stores = chosen_stores()
     carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")

@@ -449,7 +449,7 @@ def worker_command(
     execution runs once. With skillwire serve --workers 0 the server only accepts calls, so that executions do not slow
     it down. Skills that are functions of a program run only in that program.
     """
-    from skillwire.server.app import make_worker  # noqa: PLC0415  # same
+    from skillwire.server.app import make_worker  # noqa: PLC0415  # takes a while to import
 
     worker_command.warn_of_variables(output, os.environ)
     configuration = configure_server(config, log_format, grant_all=grant_all, workers=workers)

@@ -284,7 +284,7 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
         ValidationError: ``DISCOVERY_CONFIGURATION``. UsageError: ``SETTING_FORM`` for a key that a project may not set.
     """
     from skillwire.protocols.skill_discovery import settings as lan  # noqa: PLC0415  # takes a while to import
-    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # as above
+    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # loads tomllib
 
     for source in sources:
         if isinstance(path := source.value, str) and not source.is_project:

@@ -147,7 +147,7 @@ class Rendered(NamedTuple):
 
 def render_markdown(text: str, links: SkillLinks) -> Rendered:
     """Return ``text`` as HTML, with its links and pictures rewritten by ``links``."""
-    import nh3  # noqa: PLC0415  # as the parser, see below
+    import nh3  # noqa: PLC0415  # with the first page: many servers show none
 
     text = neutralise(text)
     if len(text) > limits.PAGE_MARKDOWN:

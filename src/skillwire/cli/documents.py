@@ -78,7 +78,7 @@ class LanSkillObject(TypedDict):
 
 
 class StateObject(TypedDict):
-    status: Annotated[str, "Status of the version, as its origin names it: active, deprecated, yanked, quarantined"]
+    status: Annotated[str, "Status, as its origin names it: active, archived, deprecated, yanked, quarantined"]
     reason: Annotated[str, "Reason of the status; empty for none"]
     successor: Annotated[str, "Skill to use instead; empty for none"]
 

@@ -120,7 +120,8 @@ class State(NamedTuple):
 
 def state_in_index(package: State, version: State) -> tuple[str, str, str] | None:
     """Return the state of a listed version, as :class:`skillwire.model.skill.Skill` has it."""
-    state = package if version.status is Status.ACTIVE and package.status is Status.DEPRECATED else version
+    of_all = {Status.ARCHIVED, Status.DEPRECATED}
+    state = package if version.status is Status.ACTIVE and package.status in of_all else version
     return None if state.status is Status.ACTIVE else (state.status.value, state.reason, state.successor)
 
 

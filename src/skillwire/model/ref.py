@@ -77,7 +77,7 @@ class IndexedFile(NamedTuple):
 class Release(NamedTuple):
     """The state of a version; ``published`` is seconds since the epoch, and only in the list of a skill's versions."""
 
-    status: str = "active"  # deprecated, yanked, quarantined
+    status: str = "active"  # archived, deprecated, yanked, quarantined
     reason: str = ""
     successor: str = ""
     published: float | None = None
@@ -86,7 +86,7 @@ class Release(NamedTuple):
     @property
     def is_usable(self) -> bool:
         """Whether a range resolves to it."""
-        return self.status in {"active", "deprecated"}
+        return self.status in {"active", "archived", "deprecated"}
 
 
 class SkillRef(NamedTuple):

@@ -230,11 +230,11 @@ def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> 
 
 
 def release_warning(skill: SkillRef) -> Finding | None:
-    """Return a warning about a deprecated skill, or about a yanked version that is locked or requested by digest."""
+    """Return a warning about an archived or deprecated skill, or a yanked version that is locked or named by digest."""
     status, reason, successor, *_ = skill.release or Release()
-    code = {"deprecated": "DEPRECATED", "yanked": "YANKED"}.get(status)
-    if code is None:
+    if status not in {"archived", "deprecated", "yanked"}:
         return None
+    code = status.upper()
     message = f"{skill.name} {skill.version} is {status}{': ' * bool(reason)}{reason}"
     fix = f"Use {successor} instead." if successor else CODES[code].fix
     return Finding(code, "warning", message, SourceLocation(skill.origin), fix)
@@ -446,7 +446,7 @@ def _compare_git(locked: LockedSkill, context: ResolveContext) -> Flow[UpdateCom
 
 
 def _with_release(row: UpdateComparison, present: SkillRef | None, context: ResolveContext) -> UpdateComparison:
-    """Add the error of a withdrawn installed version; report a deprecated one."""
+    """Add the error of a withdrawn installed version; report an archived or deprecated one."""
     if present is None or present.digest != row.locked.digest:
         return row
     try:

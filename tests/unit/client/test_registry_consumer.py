@@ -219,17 +219,19 @@ class TestStates:
         assert refused.value.code == "QUARANTINED"
         assert "--token" not in refused.value.diagnostics().fix
 
-    @pytest.mark.parametrize("reference", [f"{PLACE}/notes", "registry.example/notes"])
-    async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer, reference):
+    @pytest.mark.parametrize("reference", [f"{PLACE}/notes", "registry.example/notes", f"{PLACE}/notes@^1.2"])
+    @pytest.mark.parametrize("status", ["archived", "deprecated"])
+    async def test_one_without_a_future_is_reported_with_its_successor(self, consumer, reference, status):
         await consumer.publish("diary", "1.0.0")
-        await consumer.state("notes", "deprecated", successor="acme/diary")
+        await consumer.state("notes", status, successor="acme/diary")
         await consumer.client.add(reference)
-        [finding] = [one for one in consumer.findings if one.code == "DEPRECATED"]
+        [finding] = [one for one in consumer.findings if one.code == status.upper()]
         assert finding.fix == "Use acme/diary instead."
-        assert "because" in finding.message
+        assert finding.message == f"notes 1.3.0 is {status}: because"
+        assert (await consumer.client.show(reference)).ref.release[:3] == (status, "because", "acme/diary")
         consumer.findings.clear()
         assert await consumer.client.outdated() == []
-        assert consumer.codes().count("DEPRECATED") == 1
+        assert consumer.codes() == [status.upper()]
 
     async def test_an_index_has_the_states_so_that_no_list_of_versions_is_asked_for(self, consumer):
         await consumer.publish("diary", "1.0.0")

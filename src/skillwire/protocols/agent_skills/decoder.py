@@ -93,7 +93,7 @@ def decode_versions(data: bytes, url: str) -> tuple[VersionList, tuple[Finding, 
             found = error.diagnostics()
             findings.append(Finding(error.code, "warning", f"version skipped: {error.message}", place, found.fix))
             continue
-        if entry.status == "active" and whole["status"] in {"deprecated", "quarantined"}:
+        if entry.status == "active" and whole["status"] in {"archived", "deprecated", "quarantined"}:
             entry = entry._replace(status=whole["status"], reason=whole["reason"], successor=whole["successor"])
         versions.setdefault(entry.version, entry)
     name, publisher, latest = (_shown_text(document, key) for key in ("name", "publisher", "latest"))

@@ -23,13 +23,13 @@ from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skills_rpc.codec import explain_invalid
 from skillwire.registry.accounts import ADMIN, PUBLISH, actor_for, require_account
 from skillwire.server.http import read_pairs
-from skillwire.server.openapi import CONDITION, kept
+from skillwire.server.openapi import CONDITION, PARAMETERS, kept
 from skillwire.server.problems import READ, Problem
 from skillwire.server.responses import CachedResponse, json_response
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.types import ASGIApp
 
@@ -114,10 +114,17 @@ def changes(handler: Handler, kind: Any, body: Any = None, *, status: int = 200)
 
 
 def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Method) -> Route:
-    """Return a row of an API at ``base``; each method has its handler and its description."""
+    """Return a row of an API at ``base``; each method has its handler and its description.
+
+    A method of the registry's own API that takes parameters refuses others, since a misspelt ``dry_run`` would publish.
+    """
 
     async def handle(context: RequestContext) -> ASGIApp | None:
-        response = await methods["GET" if context.method == "HEAD" else context.method].handler(context)
+        method = methods["GET" if context.method == "HEAD" else context.method]
+        asked = [PARAMETERS[one] for one in method.operation.parameters] if base == API else []
+        if known := [one["name"] for one in asked if one["in"] == "query"]:
+            _check_query(context, known)
+        response = await method.handler(context)
         if context.method not in READ:
             await context.stamp_change()
             if wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", "")):
@@ -182,6 +189,12 @@ def decode_request(body: bytes, kind: type[T]) -> T:
 def read_query(context: RequestContext) -> Mapping[str, str]:
     """Return the parameters of the query, of equal ones the last. Raises UsageError (``QUERY``)."""
     return dict(read_pairs(context.scope["query_string"], _PARAMETERS))
+
+
+def _check_query(context: RequestContext, known: Sequence[str]) -> None:
+    if unknown := read_query(context).keys() - known:
+        what, fix = ascii(min(unknown))[:80], f"Correct it; the parameters are {', '.join(known)}."
+        raise UsageError("QUERY", f"the query has the unknown parameter {what}", fix=fix)
 
 
 def read_flag(context: RequestContext, name: str) -> bool:

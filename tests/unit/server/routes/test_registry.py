@@ -296,6 +296,17 @@ class TestPublishing:
             assert (error["code"], error["details"]["fix"][:16]) == ("QUERY", "Write dry_run=1 ")
         assert (await site.store.statistics(with_private=True))["versions"] == (status == 201)
 
+    async def test_a_misspelt_parameter_is_refused_with_those_that_exist(self, site):
+        for refused, known in (
+            (await site.publish("ann", query="dryrun=1"), "version, name, dry_run, upload"),
+            (await site.call("GET", "/namespaces?limt=5"), "after, limit"),
+        ):
+            assert (refused.status, code_of(refused)) == (400, "QUERY")
+            assert refused.json()["error"]["details"]["fix"] == f"Correct it; the parameters are {known}."
+        assert (await site.store.statistics(with_private=True))["versions"] == 0
+        assert (await site.call("HEAD", "/namespaces?limt=5")).status == 400
+        assert (await site.call("HEAD", "/namespaces?limit=5")).status == 200
+
     async def test_a_dry_run_foresees_a_full_package(self, site, monkeypatch):
         await site.publish("ann")
         monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)

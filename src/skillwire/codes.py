@@ -466,7 +466,7 @@ CODES: dict[str, CodeInfo] = {
         "Only one process changes a skills folder at a time.",
         "Wait until it ends, then try again.", retryable=True, exit_code=6),
     "FOLDER_OUTSIDE": CodeInfo("A skills folder leads out of the project",
-        "One of its parents is a symbolic link to an outside folder, which a hostile project could exploit.",
+        "One of its parents is a symbolic link to an outside folder, or into .git: a hostile project could exploit it.",
         "Remove the link, or install with --global.", exit_code=4),
     "STORAGE": CodeInfo("A file operation failed",
         "A file could not be read or written.",

@@ -24,7 +24,8 @@ _WINDOWS_SEPARATOR: Final = re.compile(r"[\\:]")
 _DISGUISE: Final = re.compile(r"%(?:2[ef5]|5c|00)", re.IGNORECASE)
 _SHORT_NAME: Final = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{0,3})?")
 _DEVICES: Final = DEVICE_NAMES | {"conin$", "conout$", "clock$"}
-_VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".bzr"})
+#: The folders of version control, in lower case.
+VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".bzr"})
 #: Marks that real names may carry and that some file systems, or eyes, pass over.
 _OVERLOOKED: Final = dict.fromkeys((0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F))
 _SHOWN: Final = 80
@@ -104,5 +105,5 @@ def _check_component(component: str, text: str) -> None:
     folded = component.lower() if component.isascii() else unicodedata.normalize("NFKC", component).casefold()
     if folded.split(".", 1)[0].rstrip() in _DEVICES:
         raise TrustError("PATH_WINDOWS", f"a name is that of a Windows device: {show(text)}")
-    if folded in _VERSION_CONTROL:
+    if folded in VERSION_CONTROL:
         raise TrustError("PATH_FORBIDDEN", f"a path leads into metadata of version control: {show(text)}")

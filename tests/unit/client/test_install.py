@@ -564,6 +564,16 @@ class TestConflicts:
         with pytest.raises(ConflictError, match=r"installed from https://example\.com"):
             client.add("example.net/one", consent=True)
 
+    @pytest.mark.parametrize("inside", [".git/modules", ".GIT", "sub/.hg"])
+    def test_a_skills_folder_that_leads_into_version_control_is_refused(self, client, site, inside):
+        (client.root / inside).mkdir(parents=True)
+        (client.root / ".agents").mkdir()
+        (client.root / ".agents/skills").symlink_to(client.root / inside)
+        site.put()
+        with failing(TrustError, "FOLDER_OUTSIDE"):
+            client.add("example.com/one", consent=True)
+        assert not list((client.root / inside).iterdir())
+
     def test_a_skills_folder_that_leads_out_of_the_project_is_refused(self, client, site, tmp_path):
         (tmp_path / "outside").mkdir()
         (client.root / ".agents").symlink_to(tmp_path / "outside")

@@ -42,6 +42,7 @@ from skillwire.model.ref import Files, InstallLocation, Lock, LockedSkill
 from skillwire.model.skill import FileContent, Finding
 from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
+from skillwire.trust.paths import VERSION_CONTROL
 
 _LINK: Final = "is a link"
 _NO_FILE: Final = "is not a file"
@@ -467,11 +468,16 @@ class FileSkillsFolder:
         return FolderChange(self)
 
     def inside(self, folder: str) -> Path:
-        """Return the real path of ``folder``, which must be in the root. Raises TrustError (``FOLDER_OUTSIDE``)."""
+        """Return the real path of ``folder``, in the root and not in version control. Raises TrustError.
+
+        Its code is ``FOLDER_OUTSIDE``. Files below ``.git`` could be hooks, and a clone may have a link to there.
+        """
         path = os.path.join(self.root, folder)  # noqa: PTH118  # text, as this is asked several times for each skill
         real = os.path.realpath(path)
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
             raise TrustError("FOLDER_OUTSIDE", f"{folder} leads out of {self.root}", place=SourceLocation(path))
+        if not VERSION_CONTROL.isdisjoint(real[len(self._real_root) :].lower().split("/")):
+            raise TrustError("FOLDER_OUTSIDE", f"{folder} leads into version control", place=SourceLocation(path))
         return Path(real)
 
     def distinct(self, placement: InstallLocation) -> InstallLocation:

@@ -47,6 +47,9 @@ class SkillFlows(Generic[RunnerT]):
         self._files: Files | None = None
         self._descriptor: SkillDescriptor | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.version or 'without version'} at {self._ref.origin}>"
+
     @property
     def ref(self) -> SkillRef:
         """Name, origin, description, version, digest and where it was found, as one value."""

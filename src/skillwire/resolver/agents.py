@@ -61,6 +61,7 @@ def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: boo
 
     Raises UsageError (``USAGE``) for an unknown agent, with similar names.
     """
+    wanted = (wanted,) if isinstance(wanted, str) else wanted
     for name in wanted:
         if name not in AGENTS and name != "*":
             fix = did_you_mean(name, AGENTS) or f"Known agents: {', '.join(AGENTS)}."

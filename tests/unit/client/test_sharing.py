@@ -12,6 +12,7 @@ from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.references import parse_reference
 from skillwire.resolver.settings import Settings
 from skillwire.testing.publisher import SimulatedPublisher
+from skillwire.wire.exchange import HttpResponse
 
 ORIGIN = "https://skills.example.com"
 LISTED = f"{ORIGIN}/.well-known/agent-skills/index.json"
@@ -147,6 +148,18 @@ class TestFind:
         assert (skill.name, skill.digest) == ("forecast", Digest.of(SKILL_MD))
         assert place.asked == [f"{SHARED}?type=api", LISTED]
         assert not place.findings
+
+    def test_a_refused_type_is_told_with_the_servers_reason(self, place):
+        body = b'{"error": {"code": "VALIDATION_ERROR", "message": "no such type"}}'
+        url = f"{SHARED}?type=apii"
+        place.publisher.reply("GET", url, HttpResponse(url, 400, {}, body))
+        with pytest.raises(FetchError, match="the origin answered 400: no such type"):
+            place.client.find("", ["skills.example.com"], capability_type="apii")
+
+    def test_a_found_skill_shows_what_it_is(self, place):
+        place.list("forecast")
+        ((skill, _),) = place.client.find("", ["skills.example.com"])
+        assert repr(skill) == "<RemoteSkill forecast 2.1.0 at https://skills.example.com>"
 
     def test_a_server_that_ignores_the_type_is_told(self, place):
         place.share(ENTRY, OTHER, url=f"{SHARED}?type=api")

@@ -145,6 +145,7 @@ class TestPlace:
 
     def test_a_choice_is_taken_as_it_is(self):
         assert choose_agents(["codex"], ["claude-code"], for_user=False) == ("codex",)
+        assert choose_agents("codex", ["claude-code"], for_user=False) == ("codex",)
         assert choose_agents(["*"], [], for_user=True) == tuple(AGENTS)
 
     def test_all_of_them_leave_a_plain_folder_of_the_project_alone(self):

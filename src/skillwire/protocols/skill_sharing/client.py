@@ -11,6 +11,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation
 from skillwire.model.ref import CachedResponse
 from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
+from skillwire.trust.guarded_json import server_message
 from skillwire.wire import fetch
 from skillwire.wire.exchange import Flow, HttpResponse
 
@@ -42,7 +43,9 @@ def fetch_document(
 
 def _refused(response: HttpResponse) -> SkillwireError:
     if response.status not in fetch.DENIED:
-        return FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=SourceLocation(response.url))
+        reason = server_message(response.body)
+        message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
+        return FetchError("HTTP_STATUS", message, place=SourceLocation(response.url))
     from skillwire.protocols.skill_sharing.errors import decode_error  # noqa: PLC0415  # heavy, and rarely needed
 
     return decode_error(response.body, status=response.status, source=response.url)

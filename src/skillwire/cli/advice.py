@@ -127,7 +127,7 @@ def unknown_command(
 
 def usage_error(error: click.ClickException) -> UsageError:
     """Return click's exception as a ``UsageError`` with the usage of the command."""
-    message, fix = error.format_message().rstrip("."), None
+    message, fix = " ".join(error.format_message().split()).rstrip(".").replace(". Choose from:", "; choose from"), None
     context = error.ctx if isinstance(error, click.UsageError) else None
     parameter = error.param if isinstance(error, click.BadParameter) else None
     if isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Choice) and context is not None:
@@ -136,7 +136,8 @@ def usage_error(error: click.ClickException) -> UsageError:
         message = message.replace(f"a valid {kind} range", "a whole number" if kind == "integer" else "a number")
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {ascii(error.option_name)[1:-1][:60]}"
-        options = [option for parameter in error.ctx.command.params for option in parameter.opts] if error.ctx else []
+        parameters = error.ctx.command.params if error.ctx else []
+        options = [name for option in parameters if isinstance(option, click.Option) for name in option.opts]
         fix = did_you_mean(closest(error.option_name, options))
         if not fix and error.ctx is not None and error.ctx.parent is None:
             fix = f"Options stand behind the command: skillwire COMMAND {error.option_name}."

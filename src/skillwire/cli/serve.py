@@ -286,7 +286,7 @@ def command(
         exposure = base_url_warning(base_url, listeners)
         exposure = exposure or exposure_warning(reached, host, listeners, is_dht=network is None)
         announced = announced_at(network, listeners)
-        announce = partial(_announce, output, events, address, base_url, registry=registry)
+        announce = partial(_announce, output, events, address, base_url, registry=registry, folders=folders)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)
         run.run(application, *listeners, on_ready=announce)
     events.end()
@@ -302,6 +302,7 @@ def _announce(
     revision: Revision,
     *,
     registry: bool,
+    folders: Sequence[str],
     announced: Sequence[str],
     no_workers: bool,
     exposure: tuple[str, str] | None,
@@ -321,7 +322,7 @@ def _announce(
     elif broken:
         verb, hint = "fix", f"skillwire check {shlex.quote(broken[0])}"
     else:
-        verb, hint = "create", "skillwire init"
+        verb, hint = "create", f"skillwire init NAME --dir {shlex.quote(folders[0])}"
     number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), f"; {verb} one: ", nowrap(hint))

@@ -117,6 +117,8 @@ def test_a_suggestion_is_no_command_and_leads_to_one():
         (["find", "--limit", "x"], "invalid value for '-n' / '--limit': ", "Call it as: skillwire find [OPTIONS]"),
         (["config", "shwo"], "there is no command 'shwo'", "Did you mean skillwire config show?"),
         (["--dbug", "list"], "there is no option --dbug", "Did you mean --debug?"),
+        (["registry", "member", "add", "a", "b", "--role", "x"], "there is no option --role", "Call it as: skillwire "),
+        (["registry", "member", "add", "a", "b"], "missing argument 'ROLE'; choose from owner, maintainer, ", "Call "),
     ],
 )
 def test_what_click_refuses_is_told_like_every_other_error(capsys, arguments, message, fix):

@@ -101,10 +101,9 @@ def test_a_misspelt_variable_is_reported_with_the_likely_one(capsys):
     assert shown.count("no variable") == 1
 
 
-@pytest.mark.parametrize(("is_registry", "form"), [(True, "ann/notes"), (False, "notes")])
-def test_the_skill_is_named_in_a_form_that_opens_it(is_registry, form):
-    skill = SimpleNamespace(name="notes", publisher="ann", action=None)
-    site, everything = SimpleNamespace(names=[]), SimpleNamespace(skills={"notes": skill})
+def told_at_start(skills, *, registry=False, folders=()):
+    """The first line of a server with these skills, none of them public."""
+    site, everything = SimpleNamespace(names=[]), SimpleNamespace(skills=skills)
     revision: Any = SimpleNamespace(site=site, everything=everything, broken=[], skills=0)
     lines: list[str] = []
     output: Any = SimpleNamespace(
@@ -112,6 +111,17 @@ def test_the_skill_is_named_in_a_form_that_opens_it(is_registry, form):
     )
     events = EventStream(shown=False)
     _announce(
-        output, events, "http://a", None, revision, registry=is_registry, announced=(), no_workers=False, exposure=None
-    )
-    assert lines[0].endswith(f"skillwire token create NAME --skill {form}")
+        output, events, "http://a", None, revision,
+        registry=registry, folders=folders, announced=(), no_workers=False, exposure=None,
+    )  # fmt: skip
+    return lines[0]
+
+
+@pytest.mark.parametrize(("is_registry", "form"), [(True, "ann/notes"), (False, "notes")])
+def test_the_skill_is_named_in_a_form_that_opens_it(is_registry, form):
+    skills = {"notes": SimpleNamespace(name="notes", publisher="ann", action=None)}
+    assert told_at_start(skills, registry=is_registry).endswith(f"skillwire token create NAME --skill {form}")
+
+
+def test_a_folder_without_skills_gets_the_command_that_creates_one_in_it():
+    assert told_at_start({}, folders=["my skills"]).endswith("create one: skillwire init NAME --dir 'my skills'")

@@ -203,6 +203,16 @@ async def test_a_registry_that_never_answered_is_asked_once(site, tmp_path):
     assert (codes, len(link.asked), link.slept) == (["CONNECT_FAILED"] * 2, 1, [])
 
 
+async def test_a_server_that_is_no_registry_is_named_as_one():
+    context: Any = SimpleNamespace(credential_for=lambda _: None)
+    body = b'{"error": {"code": "NOT_FOUND", "message": "nothing is published at this path"}}'
+    (asking := RegistryFlows(SITE, context).ask("GET", "/whoami")).send(None)
+    with pytest.raises(SkillwireError) as refused:
+        asking.send(HttpResponse(f"{SITE}/api/registry/whoami", 404, {}, body))
+    assert (refused.value.code, refused.value.message) == ("REGISTRY_ANSWER", f"{SITE} has no registry")
+    assert "serve --registry" in refused.value.diagnostics().fix
+
+
 async def test_a_lost_connection_is_asked_again(site, tmp_path):
     link = Link(site, breaks={1, 3})
     codes, _, _ = await batch(site, link, [write_skill(tmp_path, "a")])

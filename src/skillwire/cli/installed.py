@@ -113,7 +113,8 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
         output.line(failure(f"{row.problem} "), bold(row.name), f"  {row.path}")
     if deviations:
         details = {"deviations": list(deviations)}
-        message = f"{plural(len(deviations), 'file')} of {plural(len(broken), 'skill')}: they do not match the lock"
+        number, verb = len(deviations), "does" if len(deviations) == 1 else "do"
+        message = f"{plural(number, 'file')} of {plural(len(broken), 'skill')} {verb} not match the lock"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:
         lock = client.lock_path

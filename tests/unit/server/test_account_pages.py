@@ -11,6 +11,7 @@ from tests.support.registry_site import ALL, RegistrySite
 from skillwire.adapters import stores as opening
 from skillwire.registry.audit import verify_entries
 from skillwire.server.console_request import following_path
+from skillwire.web.environment import Frame, login_page
 
 SECRET = re.compile(r"sw_[a-z2-7]{16}_[A-Za-z0-9_-]{43}")
 
@@ -155,6 +156,12 @@ class TestTokens:
         page = text_of(await Browser(site.application).get("/login"))
         assert "Ask an operator of the registry" in page
         assert "skillwire registry token create NAME --account ACCOUNT" in page
+
+    def test_a_browser_on_the_server_is_told_to_ask_under_a_heading_that_fits(self):
+        page = login_page(Frame("http://localhost", "./", is_registry=True), is_local=True)
+        assert "No token?" in page
+        assert "You run this server?" not in page
+        assert "You run this server?" in login_page(Frame("http://localhost", "./"), is_local=True)
 
     async def test_public_pages_lead_to_the_account(self, site):
         page = (await Browser(site.application).get("/")).body.decode()

@@ -113,7 +113,7 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
 
 
 def check_file_times(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Look for files of ours from the future: this clock, or the one that wrote them, was wrong."""
+    """Look for files with a time in the future: this clock, or the one that wrote them, was wrong."""
     files = [surroundings.root / LOCK_NAME, *sorted(state_directory().glob("*.json"))]
     ahead = [path for path in files if path.is_file() and path.stat().st_mtime > surroundings.now + _SLACK]
     for path in ahead:
@@ -121,7 +121,7 @@ def check_file_times(surroundings: Environment) -> Iterator[Diagnosis]:
         why = "This clock is behind, or the one that wrote the file was ahead; cached responses look too new."
         yield Diagnosis("warning", what, why, "Set the clock, then touch it.")
     if not ahead:
-        yield Diagnosis("ok", "no file of ours is from the future")
+        yield Diagnosis("ok", "no file of skillwire has a time in the future")
 
 
 def check_sandbox(_: Environment) -> Iterator[Diagnosis]:

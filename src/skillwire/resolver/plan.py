@@ -20,10 +20,11 @@ from skillwire.codes import CODES
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.package import parse_requirement, version_order
-from skillwire.model.ref import LOCAL, IndexedFile, InstallLocation, LockedSkill, Release, SkillRef
+from skillwire.model.ref import IndexedFile, InstallLocation, LockedSkill, Release, SkillRef
 from skillwire.model.skill import SKILL_MD, Finding, is_version
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import timestamp
+from skillwire.resolver.lockfile import LOCK_NAME
 from skillwire.resolver.sources import GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
 from skillwire.wire.exchange import limit_time, run_all, work
@@ -98,21 +99,29 @@ def plan_install(
     origins: OriginBook,
 ) -> Flow[InstallPlan]:
     """Return what installing ``skills`` would do, each with its state; raise ``ORIGIN_REFUSED``."""
-    bases = {planned.skill.origin for planned in skills if not planned.skill.is_local}
     former = {planned.skill.origin: planned.skill.former_origin for planned in skills if planned.skill.former_origin}
-
-    def find_unknown() -> tuple[str, ...]:
-        """Consent to a namespace is also for its present name."""
-        asked = unknown_origins(bases, policy, origins)
-        return tuple(one for one in asked if one not in former or unknown_origins([former[one]], policy, origins))
-
-    unknown = yield from work(find_unknown)
 
     def compare() -> tuple[PlannedSkill, ...]:
         lock = folder.read_lock()
         return tuple(compare_with_folder(planned, folder, lock) for planned in skills)
 
-    return InstallPlan((yield from work(compare)), unknown)
+    rows = yield from work(compare)
+
+    def find_unknown() -> tuple[str, ...]:
+        """Consent to a namespace is also for its present name."""
+        asked = unknown_origins(_bases(rows), policy, origins)
+        return tuple(one for one in asked if one not in former or unknown_origins([former[one]], policy, origins))
+
+    return InstallPlan(rows, (yield from work(find_unknown)))
+
+
+def _bases(rows: Iterable[PlannedSkill]) -> set[str]:
+    """Return what needs consent: origins, and other sites whose artifacts a lock names, which no index confirms."""
+    remote = [row for row in rows if not row.skill.is_local]
+    bases = {row.skill.origin for row in remote}
+    locked = [row.skill for row in remote if row.skill.found_via == LOCK_NAME and row.state != "unchanged"]
+    named = {parse_url(skill.url).origin for skill in locked}
+    return bases | (named - {parse_url(base).origin for base in bases})
 
 
 def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
@@ -307,10 +316,7 @@ def plan_locked(
 
     def plan() -> InstallPlan:
         planned = tuple(_plan_locked(locked, folder) for locked in skills)
-        remote = [row for row in skills if not row.origin.startswith(LOCAL)]
-        bases = {row.origin for row in remote}
-        bases |= {parse_url(row.url).origin for row in remote} - {parse_url(base).origin for base in bases}
-        return InstallPlan(planned, unknown_origins(bases, policy, origins))
+        return InstallPlan(planned, unknown_origins(_bases(planned), policy, origins))
 
     return work(plan)
 
@@ -346,7 +352,7 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
         description="",
         version=locked.version,
         digest=digest,
-        found_via="skills.lock",
+        found_via=LOCK_NAME,
         fetched_at=0.0,
         artifact_type=locked.artifact_type,
         url=locked.url,

@@ -654,6 +654,21 @@ class TestForgedLocks:
         forged(url=f"{elsewhere}/one.md")
         assert client.plan_locked().unknown_origins == (elsewhere,)
 
+    def test_an_update_that_falls_back_on_the_lock_needs_that_consent_too(self, client, site, forged):
+        site.put("two")
+        client.add("example.com/two", consent=True)
+        site.publisher.answer("https://evil.example/one.md", evil := skill_md("one", "Evil.\n"))
+        forged(url="https://evil.example/one.md", digest=Digest.of(evil), version="1.0.0")
+        path = client.root / "skills.lock"
+        document = json.loads(path.read_text())
+        document["skills"]["two"]["requires"] = {"one@<2": "one"}
+        path.write_text(json.dumps(document))
+        site.put(version="2.0.0")
+        (client.root / ".agents/skills/one").rmdir()
+        with failing(TrustError, "ORIGIN_UNKNOWN"):
+            client.update("one")
+        assert not (client.root / ".agents/skills/one").exists()
+
     def test_an_index_is_below_its_origin_and_not_only_spelled_alike(self, client, forged):
         forged(index="https://example.com.evil.example/.well-known/agent-skills/index.json")
         with failing(SkillwireError, "LOCK_FORM"):

@@ -256,10 +256,7 @@ class PackageStore(Protocol):
     async def find_packages(
         self, beginning: str, after: PackageName, limit: int, *, grants: Collection[str], among: Among = "present"
     ) -> Sequence[Package]:
-        """Return a page of packages whose names begin so, by name, then namespace, behind ``after``; no deleted ones.
-
-        They are ``among`` those under their ``present`` names, those of them with a ``latest`` version, or ``renamed``.
-        """
+        """Return a page ``among`` packages whose names begin so, by name, then namespace, behind ``after``."""
 
     async def change_package(
         self, name: PackageName, changes: Sequence[Change], *, access: Access | None = None, state: State | None = None

@@ -1,8 +1,10 @@
 """The packages of a registry: versions never change, names are never free again, every change is in the audit log."""
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from tests.support.catalogs import make_skill
@@ -12,9 +14,10 @@ from tests.support.opened import Blocking
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.postgres.connection import PostgresConnection
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlTokens
-from skillwire.adapters.sqlite.database import AsyncDatabase
+from skillwire.adapters.sqlite.database import AsyncDatabase, SqliteConnection
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError
 from skillwire.model.access import EVERY_SKILL, Access, Token
 from skillwire.model.catalog import unpack_skill
@@ -857,8 +860,37 @@ class TestUnowned:
         assert store.artifact(Digest.of(content)) == content
         assert (large.read(Digest.of(left)), list(tmp_path.glob("artifacts/*/.half*"))) == (None, [])
 
-    def test_a_version_whose_artifact_was_removed_meanwhile_is_not_stored(self, store, large):
-        large.put = Digest.of  # as if it were gone at once
+    def test_bytes_that_are_stored_again_after_they_were_listed_stay(self, store, large, monkeypatch):
+        left = b"left by a killed server"
+        large.put(left)
+        for path, _ in list(large.files()):
+            os.utime(path, (5, 5))
+        listed = list(large.aged(10.0))
+        monkeypatch.setattr(large, "aged", lambda _: listed)
+        large.put(left)
+        assert store.remove_unowned(10.0) == 0
+        assert large.read(Digest.of(left)) == left
+
+    def test_an_artifact_that_is_removed_before_its_version_is_stored_again(self, store, large, monkeypatch):
+        content, put = bytes(limits.REGISTRY_ROW_BYTES + 1), large.put
+
+        def put_and_remove(content):
+            monkeypatch.setattr(large, "put", put)
+            digest = put(content)
+            assert store.remove_unowned(math.inf) == 1
+            return digest
+
+        monkeypatch.setattr(large, "put", put_and_remove)
+        assert publish(store, content=content) == "created"
+        assert store.artifact(Digest.of(content)) == content
+
+    def test_a_transaction_of_a_publication_waits_for_no_large_artifact(self, store, monkeypatch):
+        for kind in (SqliteConnection, PostgresConnection):
+            monkeypatch.setattr(kind, "run_blocking", Mock(side_effect=AssertionError))
+        assert publish(store, content=bytes(limits.REGISTRY_ROW_BYTES + 1)) == "created"
+
+    def test_a_version_whose_artifact_may_have_been_removed_is_not_stored(self, store, monkeypatch):
+        monkeypatch.setattr(limits, "REGISTRY_UNOWNED_SECONDS", -1)  # as if the publication had taken longer
         with pytest.raises(StorageError):
             publish(store, content=bytes(limits.REGISTRY_ROW_BYTES + 1))
         assert store.versions(NOTES) == []

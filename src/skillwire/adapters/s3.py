@@ -1,7 +1,7 @@
 """Large artifacts in a bucket of S3 or a service like it: needs the extra ``s3``.
 
-An object is named by its digest and never replaced. Its bytes are hashed as they arrive, so what a bucket returns
-needs no trust. The address of the service and the credentials are those of the usual variables, such as
+An object is named by its digest, and replaced by the same bytes alone. Its bytes are hashed as they arrive, so what a
+bucket returns needs no trust. The address of the service and the credentials are those of the usual variables, such as
 ``AWS_ACCESS_KEY_ID`` and ``AWS_ENDPOINT_URL``.
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
 from skillwire import limits
@@ -22,7 +22,7 @@ from skillwire.model.digest import Digest
 
 
 class S3Artifacts:
-    """Fills :class:`skillwire.adapters.sql.LargeArtifacts` with the bucket at ``url``, ``s3://NAME/BEGINNING``."""
+    """Fills :class:`skillwire.adapters.sql.artifacts.LargeArtifacts` with the bucket at ``url``, ``s3://NAME/BEGINNING``."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -30,10 +30,10 @@ class S3Artifacts:
             self._store = S3Store.from_url(url)
 
     def put(self, content: bytes) -> Digest:
-        """Store an artifact unless it is there. Raises StorageError (``STORAGE``)."""
+        """Store an artifact, also where it is, so that it is young. Raises StorageError (``STORAGE``)."""
         digest = Digest.of(content)
-        with self._errors(), suppress(AlreadyExistsError):
-            obstore.put(self._store, digest.hex, content, mode="create", use_multipart=False)
+        with self._errors():
+            obstore.put(self._store, digest.hex, content, use_multipart=False)
         return digest
 
     def has(self, digest: Digest, size: int) -> bool:
@@ -53,13 +53,21 @@ class S3Artifacts:
                     return None
         return bytes(content) if hashed.hexdigest() == digest.hex else None
 
-    def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], object]]]:
+    def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], bool]]]:
         """Give the artifacts older than ``before``, and what removes each. Raises StorageError (``STORAGE``)."""
         with self._errors():
             for page in obstore.list(self._store):
                 for found in page:
                     if found["last_modified"].timestamp() < before:
-                        yield Digest(f"sha256:{found['path']}"), partial(obstore.delete, self._store, found["path"])
+                        yield Digest(f"sha256:{found['path']}"), partial(self._remove, found["path"], before)
+
+    def _remove(self, name: str, before: float) -> bool:
+        """Remove an object that is still older than ``before``; return whether it was. Raises StorageError."""
+        with self._errors(), suppress(NotFoundError, FileNotFoundError):
+            if obstore.head(self._store, name)["last_modified"].timestamp() < before:
+                obstore.delete(self._store, name)
+                return True
+        return False
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

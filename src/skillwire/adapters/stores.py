@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.postgres.database import PostgresDatabase
     from skillwire.adapters.sql import Database as AnyDatabase
-    from skillwire.adapters.sql import LargeArtifacts
+    from skillwire.adapters.sql.artifacts import LargeArtifacts
     from skillwire.model.execution import RunSettings
     from skillwire.model.skill import Skill
     from skillwire.ports import Clock, UploadStore

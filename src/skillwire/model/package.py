@@ -125,7 +125,8 @@ def state_in_index(package: State, version: State) -> tuple[str, str, str] | Non
     return None if state.status is Status.ACTIVE else (state.status.value, state.reason, state.successor)
 
 
-#: Which packages are listed.
+#: Which packages are listed: those under their present names, those of them with a latest version, or renamed ones.
+#: Deleted ones never are.
 Among = Literal["present", "latest", "renamed"]
 
 

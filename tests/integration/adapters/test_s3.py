@@ -3,6 +3,7 @@
 import os
 import time
 import urllib.request
+from datetime import timedelta
 
 import obstore
 import pytest
@@ -50,12 +51,13 @@ def overwrite(store, digest, content):
     obstore.put(store._store, digest.hex, content, mode="overwrite")
 
 
-def test_an_artifact_is_stored_once_and_verified(store):
+def test_an_artifact_is_verified_and_stored_again_in_place_of_another(store):
     content = os.urandom(3_000_000)
     digest = store.put(content)
     assert (digest, store.read(digest), store.has(digest, len(content))) == (Digest.of(content), content, True)
     overwrite(store, digest, b"other")
-    assert (store.put(content), store.read(digest), store.has(digest, len(content))) == (digest, None, False)
+    assert (store.read(digest), store.has(digest, len(content))) == (None, False)
+    assert (store.put(content), store.read(digest), store.has(digest, len(content))) == (digest, content, True)
     absent = Digest.of(b"absent")
     assert (store.read(absent), store.has(absent, 6)) == (None, False)
 
@@ -64,8 +66,15 @@ def test_old_artifacts_are_listed_and_removed(store):
     digest = store.put(b"one")
     assert list(store.aged(time.time() - 60)) == []
     ((found, remove),) = store.aged(time.time() + 60)
-    remove()
-    assert (found, store.read(digest)) == (digest, None)
+    assert (found, remove(), remove(), store.read(digest)) == (digest, True, False, None)
+
+
+def test_an_artifact_that_was_stored_again_after_it_was_listed_stays(store, monkeypatch):
+    digest = store.put(b"one")
+    ((_, remove),) = store.aged(time.time() + 60)
+    later = obstore.head(store._store, digest.hex)["last_modified"] + timedelta(seconds=120)
+    monkeypatch.setattr(obstore, "head", lambda *_: {"last_modified": later})
+    assert (remove(), store.read(digest)) == (False, b"one")
 
 
 @pytest.mark.usefixtures("bucket")
@@ -75,7 +84,7 @@ def test_a_bucket_that_is_not_there_is_an_error_of_storage():
     assert caught.value.code == "STORAGE"
 
 
-def test_large_artifacts_move_between_rows_and_the_bucket(store, postgres_url):
+def test_large_artifacts_move_between_rows_and_the_bucket(store, postgres_url, monkeypatch):
     database = PostgresDatabase(postgres_url)
     content = os.urandom(limits.REGISTRY_ROW_BYTES + 1)
     skill = make_skill("notes", publisher="acme")
@@ -92,8 +101,12 @@ def test_large_artifacts_move_between_rows_and_the_bucket(store, postgres_url):
         assert run_blocking(both.move_artifacts(to_rows=True)) == 1
         assert run_blocking(rows.artifact(artifact.digest)) == content
         overwrite(store, artifact.digest, b"other")
-        with pytest.raises(StorageError, match="lost or damaged"):
-            run_blocking(both.move_artifacts(to_rows=False))
+        with monkeypatch.context() as fault:
+            fault.setattr(store, "put", Digest.of)
+            with pytest.raises(StorageError, match="lost or damaged"):
+                run_blocking(both.move_artifacts(to_rows=False))
         assert run_blocking(rows.artifact(artifact.digest)) == content
+        assert run_blocking(both.move_artifacts(to_rows=False)) == 1
+        assert store.read(artifact.digest) == content
     finally:
         run_blocking(database.close())

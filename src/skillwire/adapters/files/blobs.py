@@ -243,12 +243,13 @@ class FileBlobs:
 
     def put(self, content: bytes) -> Digest:
         """Store ``content`` and return its digest. Raises StorageError (``STORAGE``)."""
-        digest = Digest.of(content)
-        if not self.has(digest, len(content)):
-            write_atomically(self._place(digest), content, mode=_FILE_MODE, durable=self._durable)
-        elif self._durable:  # its age says since when nothing owns it
-            with storage_errors(self._place(digest)):
-                os.utime(self._place(digest))
+        place = self._place(digest := Digest.of(content))
+        if self.has(digest, len(content)):
+            with storage_errors(place), contextlib.suppress(FileNotFoundError):  # it may be removed at this moment
+                if self._durable:  # its age says since when nothing owns it
+                    os.utime(place)
+                return digest
+        write_atomically(place, content, mode=_FILE_MODE, durable=self._durable)
         return digest
 
     def read(self, digest: Digest) -> bytes | None:
@@ -296,12 +297,21 @@ class FileBlobs:
             for file in shard.iterdir():
                 yield file, Digest(f"sha256:{shard.name}{file.name}")
 
-    def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], object]]]:
-        """Yield the digests of files older than ``before``, and what removes each. Raises StorageError."""
+    def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], bool]]]:
+        """Yield the digests of files older than ``before``, and what removes each, as long as it is.
+
+        Raises StorageError.
+        """
+
+        def remove(path: Path) -> bool:
+            if is_old := path.exists() and path.stat().st_mtime < before:
+                path.unlink(missing_ok=True)
+            return is_old
+
         with storage_errors(self.directory):
             for path, digest in self.files():
                 if path.stat().st_mtime < before:
-                    yield digest, functools.partial(path.unlink, missing_ok=True)
+                    yield digest, functools.partial(remove, path)
 
     def download(self, digest: Digest) -> FileDownload:
         """Return the download of a blob, as far as it came; it is beside the blobs until it is whole."""

@@ -21,7 +21,6 @@ from importlib import resources
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from skillwire.errors import ConflictError, SourceLocation, StorageError
-from skillwire.model.digest import Digest
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -114,22 +113,6 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Finish what was begun."""
-
-
-class LargeArtifacts(Protocol):
-    """Artifacts that are too large for a row, by digest. Raises StorageError (``STORAGE``)."""
-
-    def put(self, content: bytes) -> Digest:
-        """Store an artifact durably."""
-
-    def has(self, digest: Digest, size: int) -> bool:
-        """Whether an artifact of this size is there."""
-
-    def read(self, digest: Digest) -> bytes | None:
-        """Return an artifact, verified; None if it is lost or damaged."""
-
-    def aged(self, before: float) -> Iterable[tuple[Digest, Callable[[], object]]]:
-        """Give those older than ``before``, and what removes each."""
 
 
 def database_in_use(place: str) -> ConflictError:

@@ -1,19 +1,19 @@
 # ruff: noqa: S608  # every query is made of constants
-"""The packages of a registry, as rows.
+"""The packages of a registry, as rows; their artifacts are those of :mod:`skillwire.adapters.sql.artifacts`.
 
-An artifact of usual size is in the database, so that publishing is one durable transaction, which is committed together
-with others; a large one is a file beside SQLite's, or an object of S3 beside PostgreSQL's, written durably before.
 The files that a server sends are in its blob store, made again from the artifacts when they are lost.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import math
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.adapters.sql import AUDIT_TURN, Store, reads, writes
+from skillwire.adapters.sql import reads, writes
+from skillwire.adapters.sql.artifacts import SqlArtifacts
 from skillwire.adapters.sql.package_rows import (
     ACCOUNT,
     ENTRY,
@@ -75,9 +75,9 @@ from skillwire.model.package import (
 from skillwire.registry.access import Standing, check_change, check_version, differing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from skillwire.adapters.sql import Connection, Database, LargeArtifacts
+    from skillwire.adapters.sql import Connection
 
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
@@ -85,7 +85,6 @@ _NEXT_CHANGE: Final = "(SELECT coalesce(max(changed), 0) + 1 FROM packages)"
 _NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 #: How many bytes the versions of a package hold.
 _HELD: Final = "(SELECT coalesce(sum(length(skill)), 0) FROM versions WHERE package = packages.number)"
-_OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 _GRANTS: Final = "(SELECT value FROM json_each(?1))"
 #: Whether a package is listed for a caller with the grants ?1.
 _SHOWN: Final = (
@@ -97,19 +96,12 @@ _AMONG: Final = {
     "latest": "renamed_to = '' AND latest != ''",
     "renamed": "renamed_to != ''",
 }
-_HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
 
-class SqlPackages(Store):
-    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row."""
-
-    turn = AUDIT_TURN
-
-    def __init__(self, database: Database, large: LargeArtifacts | None = None) -> None:
-        super().__init__(database)
-        self._large = large
+class SqlPackages(SqlArtifacts):
+    """Fills :class:`skillwire.ports.PackageStore`."""
 
     @writes
     async def add_account(
@@ -236,12 +228,18 @@ class SqlPackages(Store):
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         if self._large is None or len(artifact) <= limits.REGISTRY_ROW_BYTES:
             return await self._publish(version, artifact, change)
-        await asyncio.to_thread(self._large.put, artifact)
-        return await self._publish(version, None, change)
+        until = await self._put(self._large, artifact)
+        return await self._publish(version, None, change, until=until)
 
     @writes
     async def _publish(
-        self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
+        self,
+        connection: Connection,
+        version: PackageVersion,
+        content: bytes | None,
+        change: Change,
+        *,
+        until: float = math.inf,
     ) -> StoredVersion:
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)
@@ -268,9 +266,8 @@ class SqlPackages(Store):
             return StoredVersion("quarantined", package, reason=copies.quarantined)
         if not _fits(held, packed):
             return StoredVersion("full")
-        artifact = skill.artifact.digest, skill.artifact.size
-        if content is None and self._large and not await connection.run_blocking(self._large.has, *artifact):
-            raise StorageError("STORAGE", "the artifact was removed before its version was stored")
+        if time.time() > until:
+            raise StorageError("STORAGE", "the artifact was stored so long before its version that it may be gone")
         after = version.follow(package)
         narrows = package is not None and after.access is not package.access
         # It owns its name at the root unless it is private, or another one was given that name before.
@@ -452,60 +449,6 @@ class SqlPackages(Store):
         of_namespace = "package IN (SELECT number FROM packages WHERE namespace = ?)"
         query = f"SELECT {VERSION} FROM versions WHERE {of_namespace} AND uploaded = ? LIMIT 1"
         return next(map(read_version, await connection.rows(query, (namespace, raw_digest(digest)))), None)
-
-    async def artifact(self, digest: Digest) -> bytes | None:
-        found, content = await self._artifact(digest)
-        is_large = found and content is None and self._large
-        return await asyncio.to_thread(is_large.read, digest) if is_large else content
-
-    @reads
-    async def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
-        row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
-        return (False, None) if row is None else (True, row[0])
-
-    async def remove_unowned(self, before: float) -> int:
-        large = self._large
-        return await self._remove_unowned(await asyncio.to_thread(lambda: list(large.aged(before)))) if large else 0
-
-    @writes
-    async def _remove_unowned(self, connection: Connection, aged: Iterable[tuple[Digest, Callable[[], object]]]) -> int:
-        removed = 0
-        for digest, remove in aged:
-            if len(digest.hex) != _HEX or not await connection.row(_OWNED, (raw_digest(digest),)):
-                await connection.run_blocking(remove)  # in one transaction, so that no version comes
-                removed += 1
-        return removed
-
-    async def move_artifacts(self, *, to_rows: bool, advance: Callable[[], object] = lambda: None) -> int:
-        """Move the large artifacts into rows of the database, or out of them; return how many.
-
-        Each is verified where it is afterwards. Raises StorageError (``DATABASE``, ``STORAGE``).
-        """
-        number, found = 0, await self._next_large(b"", to_rows=to_rows)
-        while found is not None:
-            digest = Digest(f"sha256:{found.hex()}")
-            content = await self.artifact(digest)
-            if content is not None and self._large and not to_rows:
-                await asyncio.to_thread(self._large.put, content)
-                content = await asyncio.to_thread(self._large.read, digest)
-            if content is None or Digest.of(content) != digest:
-                raise StorageError("DATABASE", f"the artifact {digest} is lost or damaged")
-            await self._set_content(found, content if to_rows else None)
-            number += 1
-            advance()
-            found = await self._next_large(found, to_rows=to_rows)
-        return number
-
-    @reads
-    async def _next_large(self, connection: Connection, after: bytes, *, to_rows: bool) -> bytes | None:
-        condition = f"digest > ? AND size > ? AND content IS {'' if to_rows else 'NOT'} NULL"
-        query = f"SELECT digest FROM artifacts WHERE {condition} ORDER BY digest LIMIT 1"
-        found: bytes | None = await connection.value(query, (after, limits.REGISTRY_ROW_BYTES))
-        return found
-
-    @writes
-    async def _set_content(self, connection: Connection, digest: bytes, content: bytes | None) -> None:
-        await connection.run("UPDATE artifacts SET content = ? WHERE digest = ?", (content, digest))
 
     @reads
     async def changed(self, connection: Connection, after: ChangeCursor, limit: int) -> ChangedPackages:

@@ -26,7 +26,8 @@ import msgspec
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, storage_errors, sync_folder, write_atomically
-from skillwire.adapters.sql import Connection, Database, LargeArtifacts
+from skillwire.adapters.sql import Connection, Database
+from skillwire.adapters.sql.artifacts import LargeArtifacts
 from skillwire.adapters.sql.package_rows import ENTRY, read_entry
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, StorageError, TrustError, ValidationError

@@ -153,6 +153,12 @@ def flip(path, mtime):
     os.utime(path, (mtime, mtime))
 
 
+def test_one_that_is_removed_while_it_is_put_again_is_written(tmp_path, monkeypatch):
+    store = FileBlobs(tmp_path / "blobs", durable=True)
+    monkeypatch.setattr(store, "has", lambda *_: True)  # it was there a moment ago
+    assert (store.put(CONTENT), store.read(DIGEST)) == (DIGEST, CONTENT)
+
+
 def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(store):
     lost: list[object] = []
     store.on_lost = lost.append

@@ -127,7 +127,6 @@ def _find(text: str, known: Mapping[str, CodeObject]) -> str:
 
 
 def _find_schema(name: str) -> dict[str, Any]:
-
     if name in SCHEMAS:
         return SCHEMAS[name]
     known = document_names()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.documents import LanMissedEvent, LanSceneEvent, LanSkillEvent, LanSnapshotEvent, ListedLanSkill
     from skillwire.cli.output import Output
-    from skillwire.model.lan import LanChange, LanSnapshot
+    from skillwire.model.lan import LanChange
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust import certificates, ecdsa, words
 else:  # load cryptography
@@ -102,14 +102,15 @@ def make_agent(settings: LanSettings) -> LanAgent:
     return LanAgent(settings, roles=ASKING, keeps_state=False)
 
 
-def _snapshot_event(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> LanSnapshotEvent:
+def _snapshot_event(agent: LanAgent) -> LanSnapshotEvent:
+    snapshot = agent.snapshot()
     return {
         "schema": "skillwire/lan/1",
         "event": "snapshot",
         "at": snapshot.at,
         "agent_id": snapshot.agent_id,
         "network_suspected": snapshot.is_suspected,
-        "notes": list(notes),
+        "notes": list(agent.notes),
         "skills": [{**lan_object(skill), "version": skill.version} for skill in snapshot.skills],
         "scenes": [scene_object(scene) for scene in snapshot.scenes],
     }
@@ -270,7 +271,7 @@ class _View:
             await self._collect(agent)
             self._print_notes(agent)
             changes = agent.listen()
-            print_event(_snapshot_event(agent.snapshot(), agent.notes))
+            print_event(_snapshot_event(agent))
             while not (is_once or ending.done()):
                 next_one = asyncio.ensure_future(anext(changes))
                 await asyncio.wait({next_one, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -280,7 +281,7 @@ class _View:
                 change = next_one.result()
                 print_event(change_document(change))
                 if change.kind == "missed":
-                    print_event(_snapshot_event(agent.snapshot(), agent.notes))
+                    print_event(_snapshot_event(agent))
             ending.cancel()
 
     def _print_notes(self, agent: LanAgent) -> None:

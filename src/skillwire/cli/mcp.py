@@ -18,7 +18,7 @@ from dataclasses import replace
 from difflib import unified_diff
 from json.decoder import JSONDecoder
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -42,10 +42,6 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.context import as_finding
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 #: What is said about folders that are served here.
 _OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
@@ -121,10 +117,7 @@ def _relay(server: str, token: str | None) -> None:
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
-    async def run() -> None:
-        await run_relay(_endpoint_of(server), token, input_lines(limits.RPC_REQUEST_BYTES), write)
-
-    asyncio.run(run())
+    asyncio.run(run_relay(_endpoint_of(server), token, input_lines(limits.RPC_REQUEST_BYTES), write))
 
 
 def _check_source(command: str, folders: tuple[str, ...], server: str | None) -> None:
@@ -479,7 +472,8 @@ def _edit_toml(client: McpClient, text: str, name: str, entry: dict[str, Any] | 
     lines = text.splitlines(keepends=True)
     begin = next((at for at, line in enumerate(lines) if re.match(rf"{head}\]", line)), None)
     newline = _newline(text)
-    table = "" if entry is None else _toml_table(client.key, name, entry).replace("\n", newline)
+    fields = [f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in (entry or {}).items()]
+    table = "" if entry is None else newline.join([f"[{client.key}.{name}]", *fields, ""])
     if begin is None:
         with_end = text + ("" if text.endswith(("\n", "\r")) or not text else newline)
         return with_end + (newline if text else "") + table
@@ -490,8 +484,3 @@ def _edit_toml(client: McpClient, text: str, name: str, entry: dict[str, Any] | 
     if entry is None and begin and not lines[begin - 1].strip():
         begin -= 1
     return "".join([*lines[:begin], table, *lines[last:]])
-
-
-def _toml_table(key: str, name: str, entry: Mapping[str, Any]) -> str:
-    rows = "".join(f"{field} = {json.dumps(value, ensure_ascii=False)}\n" for field, value in entry.items())
-    return f"[{key}.{name}]\n{rows}"

@@ -467,10 +467,9 @@ def import_command(*, output: Output, folder: Path) -> None:
 
 
 @command.command(name="migrate")
-@click.option("--from", "source", type=click.Choice(["sqlite"]), default="sqlite", help="Where everything is now.")
 @click.option("--to", "target", metavar="URL", default="", help="An empty database of PostgreSQL; or SKILLWIRE_STORE.")
 @output_options
-def migrate_command(*, output: Output, source: str, target: str) -> None:  # noqa: ARG001  # there is one kind
+def migrate_command(*, output: Output, target: str) -> None:
     """Copy everything of the state directory, executions too, into PostgreSQL.
 
     Stop the servers of this machine before. Each artifact and table is verified by digest. After an interruption the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -521,8 +521,5 @@ def rpc_command(
     configuration = replace(configuration, runs=runs)
     from skillwire.server.stdio import serve_rpc  # noqa: PLC0415  # takes a while to import
 
-    def write_to(descriptor: int) -> Callable[[bytes], Awaitable[None]]:
-        return LineWriter(descriptor).write
-
     lines = lines_of(0, limits.RPC_REQUEST_BYTES)
-    serve_rpc(folders, configuration, lines, write_to, publisher=publisher)
+    serve_rpc(folders, configuration, lines, lambda descriptor: LineWriter(descriptor).write, publisher=publisher)

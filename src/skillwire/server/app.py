@@ -334,10 +334,7 @@ def _configured(configuration: ServerConfiguration | StrPath | None) -> ServerCo
 
 
 def make_services(
-    parts: Components,
-    functions: Sequence[PublishedFunction] = (),
-    lan: LanSettings | None = None,
-    dht: LanSettings | None = None,
+    parts: Components, functions: Sequence[PublishedFunction], lan: LanSettings | None, dht: LanSettings | None
 ) -> Services:
     """Return the parts of an HTTP server; arguments and errors as of :func:`create_app`."""
     catalog, executions, site = parts.catalog, parts.executions, parts.configuration.site

@@ -357,11 +357,10 @@ def console_routes(
     rows: Iterable[tuple[str, str, Sequence[str]]], answer: Callable[[str, RequestContext], Awaitable[None]]
 ) -> list[Route]:
     """Return rows of the console: path, the page that ``answer`` gets, and the HTTP methods."""
-
-    def row(path: str, page: str, methods: Sequence[str]) -> Route:
-        return Route(path, partial(answer, page), "page", methods=methods, answers_preflight=False, loads=False)
-
-    return [row(*one) for one in rows]
+    return [
+        Route(path, partial(answer, page), "page", methods=methods, answers_preflight=False, loads=False)
+        for path, page, methods in rows
+    ]
 
 
 def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:

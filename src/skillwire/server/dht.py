@@ -37,7 +37,7 @@ _LOOK: Final = 5.0
 _GOODBYE: Final = 4.0
 
 
-def make_offers(revision: Revision, url: str, *, has_restricted: bool = False) -> list[DhtOffer]:
+def make_offers(revision: Revision, url: str, *, has_restricted: bool) -> list[DhtOffer]:
     """Return offers that point to ``url``: of the public skills, and with ``has_restricted`` of the restricted ones."""
     skills: Iterable[Skill] = revision.catalog.skills.values()
     if has_restricted:

@@ -16,6 +16,7 @@ import asyncio
 import gzip
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -98,10 +99,6 @@ _GZIP_LEVEL: Final = (9, 6, 3)
 _OPEN: Final = encode_fields(OPEN_FIELDS)  # once: indexes of scopes are many
 _BLOB_FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_FIELDS)
 _STATUS_LINES: Final = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
-#: Clients send few different values; those are read once. Bounded, because the values are theirs.
-_REMEMBERED: Final = 256
-
-_codings: dict[bytes, tuple[Coding, ...]] = {}
 
 
 class EncodedBody(NamedTuple):
@@ -212,16 +209,9 @@ def _compress(content: bytes) -> dict[Coding, bytes | None]:
     return bodies
 
 
+@lru_cache(maxsize=256)  # clients send few different values; bounded, because the values are theirs
 def _liked(accepted: bytes | None) -> tuple[Coding, ...]:
-    if accepted is None:
-        return ("identity",)
-    codings = _codings.get(accepted)
-    if codings is None:
-        codings = liked_codings(accepted.decode("latin-1"))
-        if len(_codings) >= _REMEMBERED:
-            _codings.clear()
-        _codings[accepted] = codings
-    return codings
+    return ("identity",) if accepted is None else liked_codings(accepted.decode("latin-1"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class IndexPart(NamedTuple):
 
 
 def make_index_parts(
-    skills: PackedSkills, site: Site, before: Iterable[IndexPart] = ()
+    skills: PackedSkills, site: Site, before: Iterable[IndexPart]
 ) -> tuple[dict[str, CachedResponse], list[IndexPart]]:
     """Return the indexes of ``site``, which has ``skills``, and their parts, those ``before`` where nothing changed."""
     names = site.names
@@ -352,8 +352,8 @@ def make_revision(
     changes: SkillChanges,
     base_url: str,
     superseded: Mapping[Artifact, Superseded],
-    broken: Iterable[InvalidFolder] = (),
-    before: Revision | None = None,
+    broken: Iterable[InvalidFolder],
+    before: Revision | None,
 ) -> Revision:
     """Return the revision that serves ``skills`` after the one ``before``.
 

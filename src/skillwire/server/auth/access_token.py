@@ -65,7 +65,7 @@ def is_jwt(token: str) -> bool:
     return _COMPACT.fullmatch(token) is not None
 
 
-def decode_token(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
+def decode_token(token: str, *, allow_untyped: bool) -> UnverifiedToken:
     """Return the parts of a JWT with an accepted header. Raises TrustError (``AUTH_REQUIRED``). Trust: untrusted."""
     encoded_header, encoded_payload, encoded_signature = token.split(".")
     header = _object(_decode(encoded_header))

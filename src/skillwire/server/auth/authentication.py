@@ -164,10 +164,10 @@ class Challenges:
         return {"WWW-Authenticate": f"{scheme} {written}"}
 
 
-def challenge_fields(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
+def challenge_fields(error: SkillwireError, status: int, fields: Mapping[str, str]) -> Problem:
     """Return the answer that reports ``error`` in the unified form. Spec: SSP §8.2."""
     _, body = encode_error(error)
-    return Problem(status, error.code, error.message, fields=fields or {}, written=body)
+    return Problem(status, error.code, error.message, fields=fields, written=body)
 
 
 #: A signature that is as far ahead as it may be stays good for so long.

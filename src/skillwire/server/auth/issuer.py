@@ -258,7 +258,7 @@ def fetch_keys(issuer: str, jwks_url: str | None) -> Flow[KeySet]:
         if not isinstance(found, str):
             raise unavailable("its metadata names no jwks_uri", issuer)
         jwks_url = found
-    body = yield from _get_document(jwks_url, limits.JWKS_BYTES)
+    body = yield from _get_document(jwks_url)
     keys = read_key_set(body, jwks_url)
     if not len(keys):
         raise unavailable("it has no key that can be used here", jwks_url)
@@ -270,20 +270,20 @@ def fetch_metadata(issuer: str) -> Flow[dict[str, object]]:
     url = parse_url(issuer)
     origin, path = str(url.origin), url.path.rstrip("/")
     try:
-        body = yield from _get_document(f"{origin}{path}{_OPENID}", limits.JWKS_BYTES)
+        body = yield from _get_document(f"{origin}{path}{_OPENID}")
     except FetchError as error:
         if error.code != "ISSUER_UNAVAILABLE":
             raise
-        body = yield from _get_document(f"{origin}{_OAUTH}{path}", limits.JWKS_BYTES)
+        body = yield from _get_document(f"{origin}{_OAUTH}{path}")
     metadata = load_json(body, max_bytes=limits.JWKS_BYTES, source=issuer)
     if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
         raise unavailable("its metadata is that of another issuer", issuer)
     return metadata
 
 
-def _get_document(url: str, max_bytes: int) -> Flow[bytes]:
-    headers = {"Accept": "application/json"}
-    response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=max_bytes, timeout=limits.ISSUER_SECONDS))
+def _get_document(url: str) -> Flow[bytes]:
+    headers, most = {"Accept": "application/json"}, limits.JWKS_BYTES
+    response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=most, timeout=limits.ISSUER_SECONDS))
     if response.status != _OK:
         raise unavailable(f"answered {response.status}", url)
     return response.body

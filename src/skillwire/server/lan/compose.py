@@ -72,7 +72,7 @@ def make_lan(
     parts: Components,
     functions: Sequence[PublishedFunction],
     secrets: Callable[[], Secrets],
-    identity: SharedIdentity | None = None,
+    identity: SharedIdentity | None,
 ) -> LanService:
     """Return the LAN service of a server; ``functions`` are those that it publishes beside folders."""
     executions = parts.configuration.executions

@@ -29,7 +29,6 @@ from starlette.types import ASGIApp, Scope
 
 from skillwire import limits
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, UsageError
-from skillwire.folder.publish import PreparedSkill
 from skillwire.folder.rules import VERSION_RULES
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -297,7 +296,8 @@ class HostedSkillRoutes(ClientRoutes):
             content = first if is_archive(first) else files
             uploaded = await asyncio.to_thread(Digest.of, content if isinstance(content, bytes) else body.data)
             prepared = await publications.read(content, right.namespace, name=name)
-            is_stated, choices = _states_version(prepared), 0
+            findings, choices = {one.code for one in prepared.skill.findings}, 0
+            is_stated = prepared.folder.manifest.version or findings.isdisjoint(VERSION_RULES)
             while True:
                 version = "" if is_stated else await self._free_version(prepared.skill)
                 if package and default:
@@ -373,11 +373,6 @@ async def read_form(scope: Scope, body: bytes) -> tuple[list[FileContent], str]:
 
 def _after(query: Mapping[str, str]) -> str:
     return query.get("after") or query.get("page", "")
-
-
-def _states_version(prepared: PreparedSkill) -> bool:
-    findings = (one.code for one in prepared.skill.findings)
-    return bool(prepared.folder.manifest.version) or VERSION_RULES.isdisjoint(findings)
 
 
 def _asked(context: RequestContext, package: Package) -> str:

@@ -272,20 +272,11 @@ class RegistryFlows:
 
         A large archive is uploaded first, in pieces, and goes on where it broke off, also in an earlier run.
         """
-
-        def send() -> Flow[dict[str, Any]]:
-            upload = (yield from self._upload(archive)) if len(archive) > _PIECE_BYTES else ""
-            wanted = (("version", version), ("dry_run", "1" * dry_run), ("upload", upload))
-            query = urlencode({key: value for key, value in wanted if value})
-            path = f"/namespaces/{namespace}/packages{'?' * bool(query)}{query}"
-            return (yield from self._ask_again("POST", path, content=b"" if upload else archive, waits=waits))
-
-        try:
-            return (yield from send())
-        except NotFoundError as error:
-            if error.code != "UPLOAD_NOT_FOUND":
-                raise
-            return (yield from send())  # a request whose answer was lost has published, and so ended the upload
+        upload = (yield from self._upload(archive)) if len(archive) > _PIECE_BYTES else ""
+        wanted = (("version", version), ("dry_run", "1" * dry_run), ("upload", upload))
+        query = urlencode({key: value for key, value in wanted if value})
+        path = f"/namespaces/{namespace}/packages{'?' * bool(query)}{query}"
+        return (yield from self._ask_again("POST", path, content=b"" if upload else archive, waits=waits))
 
     def _upload(self, archive: bytes) -> Flow[str]:
         """Send an archive in pieces, again where a connection broke; return the ID of the upload."""

@@ -298,10 +298,7 @@ class FileBlobs:
                 yield file, Digest(f"sha256:{shard.name}{file.name}")
 
     def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], bool]]]:
-        """Yield the digests of files older than ``before``, and what removes each, as long as it is.
-
-        Raises StorageError.
-        """
+        """Yield digests of files older than ``before``, and what removes each if it still is. Raises StorageError."""
 
         def remove(path: Path) -> bool:
             if is_old := path.exists() and path.stat().st_mtime < before:

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
 from skillwire import limits
-from skillwire.adapters.sql import AUDIT_TURN, Store, reads, writes
+from skillwire.adapters.sql import AUDIT_TURN, Connection, Database, Store, reads, writes
 from skillwire.adapters.sql.package_rows import raw_digest
 from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.adapters.sql import Connection, Database
 
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: The digest of an old artifact, and what removes it.
@@ -54,14 +49,13 @@ class SqlArtifacts(Store):
         self._large = large
 
     async def artifact(self, digest: Digest) -> bytes | None:
-        found, content = await self._artifact(digest)
-        is_large = found and content is None and self._large
-        return await asyncio.to_thread(is_large.read, digest) if is_large else content
+        found = await self._artifact(digest)
+        is_large = found == (None,) and self._large
+        return await asyncio.to_thread(is_large.read, digest) if is_large else found and found[0]
 
     @reads
-    async def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
-        row = await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
-        return (False, None) if row is None else (True, row[0])
+    async def _artifact(self, connection: Connection, digest: Digest) -> Any:  # a row
+        return await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
 
     async def _put(self, large: LargeArtifacts, artifact: bytes) -> float:
         """Store an artifact; return until when a version may be stored that refers to it."""
@@ -109,11 +103,10 @@ class SqlArtifacts(Store):
         return number
 
     @reads
-    async def _next_large(self, connection: Connection, after: bytes, *, to_rows: bool) -> bytes | None:
+    async def _next_large(self, connection: Connection, after: bytes, *, to_rows: bool) -> Any:  # a digest, or None
         condition = f"digest > ? AND size > ? AND content IS {'' if to_rows else 'NOT'} NULL"
         query = f"SELECT digest FROM artifacts WHERE {condition} ORDER BY digest LIMIT 1"  # noqa: S608  # constants
-        found: bytes | None = await connection.value(query, (after, limits.REGISTRY_ROW_BYTES))
-        return found
+        return await connection.value(query, (after, limits.REGISTRY_ROW_BYTES))
 
     @writes
     async def _set_content(self, connection: Connection, digest: bytes, content: bytes | None) -> None:
@@ -122,5 +115,5 @@ class SqlArtifacts(Store):
 
 async def _is_owned(connection: Connection, digest: Digest) -> bool:
     """Return whether an artifact is that of a version."""
-    row = (raw_digest(digest),) if len(digest.hex) == _HEX else None
-    return row is not None and await connection.row("SELECT 1 FROM artifacts WHERE digest = ?", row) is not None
+    query = "SELECT 1 FROM artifacts WHERE digest = ?"
+    return len(digest.hex) == _HEX and await connection.row(query, (raw_digest(digest),)) is not None

@@ -227,19 +227,12 @@ class SqlPackages(SqlArtifacts):
 
     async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> StoredVersion:
         if self._large is None or len(artifact) <= limits.REGISTRY_ROW_BYTES:
-            return await self._publish(version, artifact, change)
-        until = await self._put(self._large, artifact)
-        return await self._publish(version, None, change, until=until)
+            return await self._publish(version, artifact, change, math.inf)
+        return await self._publish(version, None, change, await self._put(self._large, artifact))
 
     @writes
     async def _publish(
-        self,
-        connection: Connection,
-        version: PackageVersion,
-        content: bytes | None,
-        change: Change,
-        *,
-        until: float = math.inf,
+        self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change, until: float
     ) -> StoredVersion:
         skill, name = version.skill, version.package
         packed, digest = pack_skill(skill), raw_digest(skill.artifact.digest)

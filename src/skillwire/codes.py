@@ -692,7 +692,7 @@ CODES: dict[str, CodeInfo] = {
         "Find it with skillwire find, or log in: skillwire auth login --registry URL.", exit_code=3),
     "VERSION_NOT_FOUND": CodeInfo("There is no such version",
         "The version is misspelt, was never published, or is not the one that a call runs.",
-        "List the versions: skillwire show.", exit_code=3),
+        "List the versions: skillwire show REF --versions.", exit_code=3),
     "PACKAGE_VERSION": CodeInfo("The version is malformed",
         "Versions of a registry are of Semantic Versioning, so that ranges can select them.",
         "Write three numbers with dots, such as 1.2.0.", exit_code=2),

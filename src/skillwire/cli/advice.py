@@ -72,7 +72,7 @@ def missing_extra(error: BaseException) -> SkillwireError | None:
     """Return the error for a package of a server's extra that ``error`` did not find; None for any other error."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if extra := _OTHER_MODULES.get(name):
-        what = f"'skillwire[server,{extra}] @ git+URL'"
+        what = f"'skillwire[server,{extra}] @ git+URL', or in a checkout '.[server,{extra}]'"
         fix = f"Install it where skillwire is, with uv tool install or pip install: {what}."
         return UsageError("EXTRA_MISSING", f"{name} is not installed", fix=fix)
     return UsageError("EXTRA_MISSING", f"{name} is not installed") if name in SERVER_MODULES else None

@@ -210,4 +210,6 @@ def test_the_modules_of_the_extra_are_those_of_its_packages():
 def test_a_missing_package_of_a_server_is_an_error_of_its_own(error, extras):
     found = missing_extra(error)
     assert (found is None) == (extras is None)
-    assert found is None or (found.code == "EXTRA_MISSING" and f"'skillwire{extras}" in found.diagnostics().fix)
+    fix = found.diagnostics().fix if found else ""
+    assert found is None or (found.code == "EXTRA_MISSING" and f"'skillwire{extras}" in fix)
+    assert found is None or f"in a checkout '.{extras}'" in fix

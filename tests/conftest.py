@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -128,6 +129,24 @@ def _closed_databases() -> Iterator[None]:
     yield
     if opened := sys.modules.get("skillwire.adapters.stores"):
         opened.close_stores()
+
+
+@pytest.fixture(autouse=True)
+def _stopped_catalogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End the threads of catalogs that a test began: they would look on, with what later tests put in place."""
+    begun: list[Any] = []
+    if module := sys.modules.get("skillwire.server.catalog_service"):
+        start = module.CatalogService.start
+
+        def noted_start(catalog):
+            if catalog._thread is None:
+                begun.append(catalog)
+            start(catalog)
+
+        monkeypatch.setattr(module.CatalogService, "start", noted_start)
+    yield
+    for catalog in begun:
+        catalog.stop()
 
 
 @pytest.fixture(scope="session")

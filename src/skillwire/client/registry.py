@@ -372,9 +372,8 @@ class RegistryFlows:
             code, details = str(error["code"]), error.get("details")
         except (SkillwireError, KeyError, TypeError, AttributeError):  # a proxy's page, or another server
             code, details = "", None
-        if code == "NOT_FOUND":  # a server that is no registry
-            message = f"{self.url} has no registry"
-            return ValidationError("REGISTRY_ANSWER", message, place=place)
+        if code == "NOT_FOUND" and response.url.startswith(f"{self.url}{_API}"):
+            return ValidationError("REGISTRY_ANSWER", f"{self.url} has no registry", place=place)
         if code not in CODES:
             advice = "Check the address: a registry is started with skillwire serve --registry."
             return FetchError("HTTP_STATUS", message, place=place, fix=advice if response.status == _ABSENT else None)

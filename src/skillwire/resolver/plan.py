@@ -241,9 +241,9 @@ def without_young(rows: Sequence[UpdateComparison], context: ResolveContext) -> 
 def release_warning(skill: SkillRef) -> Finding | None:
     """Return a warning about an archived or deprecated skill, or a yanked version that is locked or named by digest."""
     status, reason, successor, *_ = skill.release or Release()
-    if status not in {"archived", "deprecated", "yanked"}:
+    code = {"archived": "ARCHIVED", "deprecated": "DEPRECATED", "yanked": "YANKED"}.get(status)
+    if code is None:
         return None
-    code = status.upper()
     message = f"{skill.name} {skill.version} is {status}{': ' * bool(reason)}{reason}"
     fix = f"Use {successor} instead." if successor else CODES[code].fix
     return Finding(code, "warning", message, SourceLocation(skill.origin), fix)

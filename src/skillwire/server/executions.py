@@ -27,7 +27,7 @@ from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import CallableSkills, ExecutionService, GrantCache
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
-from skillwire.server.problems import NOT_FOUND, READ
+from skillwire.server.problems import NOT_FOUND, READ, ProblemError
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.routes.executions import (
     EndpointMatch,
@@ -254,26 +254,35 @@ class Executions:
     async def answer(self, match: EndpointMatch, context: RequestContext) -> None:
         """Answer a request for an execution.
 
-        Raises ProblemError (401, 403) for a skill that the caller may not use; HTTPException (404) for the own path of
-        one that it may not know of, before anything else is said.
+        Raises ProblemError (401, 403) for a skill that the caller may not use; HTTPException (404) for a path that only
+        descriptors of skills name that the caller may not know of, before anything else is said.
         """
-        scope = context.scope
-        async with self.bodies.reading(scope, context.receive) as body:
-            authenticating = scope
-            if b'"credentials"' in body.data and not has_credentials(scope["headers"]):
-                with suppress(SkillwireError):  # an invalid body is reported when it is read
-                    headers = [*scope["headers"], *body_credentials(read_request(body.data, ""))]
-                    authenticating = {**scope, "headers": headers}
-            caller = await context.authenticate(body.data, scope=authenticating)
-            view = await context.load()
-            if match.is_own and match.skill not in view.visible.skills:
-                raise HTTPException(404)
-            try:
-                await self._answer(match, context, view, caller.principal, body)
-            except SkillwireError as error:
-                if error.code == "AUTH_REQUIRED":
-                    raise self._locked(caller.principal, match.skill, scope) from error
-                await problem_for(error).send(context.send, head=scope["method"] == "HEAD")
+        scope, may_hide = context.scope, bool(match.described_by)
+        try:
+            async with self.bodies.reading(scope, context.receive) as body:
+                authenticating = scope
+                if b'"credentials"' in body.data and not has_credentials(scope["headers"]):
+                    with suppress(SkillwireError):  # an invalid body is reported when it is read
+                        headers = [*scope["headers"], *body_credentials(read_request(body.data, ""))]
+                        authenticating = {**scope, "headers": headers}
+                may_hide = may_hide and authenticating is not scope  # fields are refused alike at every path
+                caller = await context.authenticate(body.data, scope=authenticating)
+                view = await context.load()
+                if match.is_hidden(view.visible.skills):
+                    raise HTTPException(404)
+                may_hide = False
+                try:
+                    await self._answer(match, context, view, caller.principal, body)
+                except SkillwireError as error:
+                    if error.code == "AUTH_REQUIRED":
+                        raise self._locked(caller.principal, match.skill, scope) from error
+                    await problem_for(error).send(context.send, head=scope["method"] == "HEAD")
+        except ProblemError as error:  # where no skill is, no body is refused
+            if may_hide:
+                await context.authenticate()
+                if match.is_hidden((await context.load()).visible.skills):
+                    raise HTTPException(404) from error
+            raise
 
     async def _answer(
         self, match: EndpointMatch, context: RequestContext, view: AccessView, principal: Principal | None, body: Body

@@ -12,6 +12,7 @@ from tests.support.invoking import Caller, failing, look_descriptor, write_actio
 from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
 
+from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.model.execution import ExecutionSettings, Moment, Outcome
 from skillwire.protocols.skill_sharing.validation import validate
@@ -373,6 +374,36 @@ async def test_the_own_paths_of_a_private_skill_are_answered_as_if_nothing_were_
             ):
                 answers = [await caller.request(one, fields, method=method) for one in (path, other)]
                 assert answers[0] == answers[1], (method, path, fields)
+
+
+async def test_bodies_show_no_private_skill_at_its_own_path(tmp_path, serving):
+    base = "https://skills.acme.com"
+    descriptor = look_descriptor(base, "POST") | {"access": "private", "auth": {"type": "api_key"}}
+    files = {"descriptor.json": json.dumps(descriptor)}
+    write_action(tmp_path / "skills", "look", more='access = "private"', files=files)
+    caller = await serving(base_url=base)
+    who = {"id": "a", "type": "user", "credentials": {"api_key": "wrong"}}
+    credentials = json.dumps({"caller": who, "skill_id": "acme/look", "inputs": {}}).encode()
+    large = b" " * (limits.EXECUTION_REQUEST_BYTES + 1)
+    for body, fields in ((credentials, {}), (large, {}), (b"{}", {"Content-Encoding": "gzip"})):
+        answers = [await caller.request(path, fields, method="POST", body=body) for path in ("/look", "/kool")]
+        assert answers[0] == answers[1], (answers[0].status, body[:80], fields)
+    key = {"X-API-Key": open_tokens().issue("given", skills=["look"]).secret}
+    assert (await caller.request("/look", key, method="POST", body=large)).status == 413
+
+
+async def test_skills_that_share_a_status_path_are_followed_there_also_beside_a_private_one(tmp_path, serving):
+    base = "https://skills.acme.com"
+    for name in ("hidden", "look"):
+        descriptor = look_descriptor(base, "POST") | {"id": f"acme/{name}"}
+        descriptor["endpoint"] |= {"url": f"{base}/{name}", "status_url": f"{base}/runs/{{execution_id}}"}
+        access = "private" if name == "hidden" else "public"
+        files = {"descriptor.json": json.dumps(descriptor | {"access": access})}
+        write_action(tmp_path / "skills", name, more=f'access = "{access}"', files=files)
+    caller = await serving(base_url=base)
+    accepted = await caller.invoke("look", path="/look")
+    status = await caller.get(f"/runs/{accepted.json()['execution_id']}")
+    assert (accepted.status, status.status) == (202, 200)
 
 
 @pytest.mark.usefixtures("skills")

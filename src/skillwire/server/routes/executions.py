@@ -22,14 +22,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import structlog
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 
 from skillwire import limits
@@ -62,14 +62,18 @@ _PREFIX: Final = f"{EXECUTIONS}/"
 class EndpointMatch(NamedTuple):
     """What a URL is for: ``skill`` is the name of the one to invoke, ``execution_id`` what is asked about.
 
-    ``is_own`` if the descriptor of ``skill`` names the URL, so that an answer would tell that this skill is there.
+    ``described_by`` lists the skills whose descriptors name the URL; it is empty for a standard path.
     """
 
     purpose: Purpose
     skill: str = ""
     execution_id: str = ""
     method: Method = Method.POST
-    is_own: bool = False
+    described_by: Collection[str] = ()
+
+    def is_hidden(self, visible: Container[str]) -> bool:
+        """Whether only skills that are not ``visible`` have the URL, so that an answer would show that one is there."""
+        return bool(self.described_by) and not any(name in visible for name in self.described_by)
 
 
 def match_standard_path(path: str) -> EndpointMatch | None:
@@ -90,19 +94,18 @@ class Endpoints:
 
     def __init__(self, skills: Mapping[str, Skill], callables: CallableSkills) -> None:
         self._urls: dict[str, EndpointMatch] = {}
-        self._templates: dict[re.Pattern[str], EndpointMatch] = {}
+        self._templates: dict[re.Pattern[str], tuple[Purpose, list[str]]] = {}  # with the skills that share it
         for skill in skills.values():
             if skill.action is not None and skill.sharing is not None and skill.sharing.descriptor is not None:
                 try:
                     endpoint = callables.descriptor(skill).endpoint
-                    invoke = EndpointMatch("invoke", skill.name, method=endpoint.method, is_own=True)
+                    invoke = EndpointMatch("invoke", skill.name, method=endpoint.method, described_by=(skill.name,))
                     self._urls.setdefault(endpoint.url.partition("?")[0], invoke)
-                    for url, match in (
-                        (endpoint.status_url, EndpointMatch("status", skill.name, is_own=True)),
-                        (endpoint.result_url, EndpointMatch("result", skill.name, is_own=True)),
-                    ):
+                    status, result = endpoint.status_url, endpoint.result_url
+                    templates: dict[Purpose, str | UnsetType] = {"status": status, "result": result}
+                    for purpose, url in templates.items():
                         if url:
-                            self._templates.setdefault(_template(url), match)
+                            self._templates.setdefault(_template(url), (purpose, []))[1].append(skill.name)
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
                         "a descriptor names no endpoint", skill=skill.name, why=one_line(error)
@@ -110,8 +113,8 @@ class Endpoints:
 
     def match(self, url: str) -> EndpointMatch | None:
         """Return the match of a URL without its query, or None."""
-        named = ((template.fullmatch(url), match) for template, match in self._templates.items())
-        found = (match._replace(execution_id=read[1]) for read, match in named if read)
+        named = ((template.fullmatch(url), *of) for template, of in self._templates.items())
+        found = (EndpointMatch(of, execution_id=read[1], described_by=skills) for read, of, skills in named if read)
         return self._urls.get(url) or next(found, None)
 
 

@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from skillwire import limits
 from skillwire.errors import (
@@ -103,6 +103,15 @@ class CallArguments(TypedDict, total=False):
     on_change: OnChange
 
 
+def read_options(arguments: CallArguments) -> CallOptions:
+    """Return the options of a call. Raises UsageError (``USAGE``) for an unknown one, which may be an input."""
+    if unknown := next((name for name in arguments if name not in CallOptions._fields), None):
+        what, options = ascii(unknown)[1:-1][:40], ", ".join(CallOptions._fields)
+        fix = f"Pass inputs as one mapping, such as {{'{what}': ...}}; the options are {options}."
+        raise UsageError("USAGE", f"a call has no option {what}", fix=fix)
+    return CallOptions(**arguments)
+
+
 class PreparedCall(NamedTuple):
     """A checked call that is not sent: its request, with ``...`` for a credential, and its inputs with defaults."""
 
@@ -177,14 +186,10 @@ class Calls:
         self._book = book
 
     def prepare(
-        self,
-        skill: SkillRef,
-        descriptor: SkillDescriptor,
-        inputs: Mapping[str, Any],
-        **arguments: Unpack[CallArguments],
+        self, skill: SkillRef, descriptor: SkillDescriptor, inputs: Mapping[str, Any], arguments: CallArguments
     ) -> Flow[PreparedCall]:
         """Check a call and return its request without sending it. Raises ValidationError, UsageError, TrustError."""
-        plan = yield from self._plan(skill, descriptor, inputs, CallOptions(**arguments))
+        plan = yield from self._plan(skill, descriptor, inputs, read_options(arguments))
         request = self._request(plan, None)
         secret = self._line.credential(plan.record.url, plan.record.header).keys()
         headers = {name: "..." if name in secret else value for name, value in request.headers.items()}
@@ -192,14 +197,10 @@ class Calls:
         return PreparedCall(record.skill_id, method, request.url, headers, request.body, plan.inputs)
 
     def call(
-        self,
-        skill: SkillRef,
-        descriptor: SkillDescriptor,
-        inputs: Mapping[str, Any],
-        **arguments: Unpack[CallArguments],
+        self, skill: SkillRef, descriptor: SkillDescriptor, inputs: Mapping[str, Any], arguments: CallArguments
     ) -> Flow[RemoteExecution]:
         """Return the execution of a call once it is accepted or, with ``wait``, once it ended or its time ran out."""
-        options = CallOptions(**arguments)
+        options = read_options(arguments)
         if self._context.offline:
             place = SourceLocation(descriptor.endpoint.url)
             raise FetchError("OFFLINE", "a skill cannot be called offline", place=place)

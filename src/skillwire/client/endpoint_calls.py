@@ -18,7 +18,7 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from skillwire import limits
-from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, run_milliseconds, run_seconds
+from skillwire.client.calls import CallArguments, CallOptions, PreparedCall, read_options, run_milliseconds, run_seconds
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.callable_skill import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
@@ -77,7 +77,7 @@ class EndpointCalls:
 
     def prepare(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[PreparedCall]:
         """Check a call and return its request, in which the digest of a new blob is its id."""
-        plan = yield from self._plan(skill, inputs, CallOptions(**arguments))
+        plan = yield from self._plan(skill, inputs, read_options(arguments))
         made = {name: BLOB_PREFIX + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self._context.credential_for(plan.endpoint) is not None:
@@ -88,7 +88,7 @@ class EndpointCalls:
 
     def call(self, skill: SkillRef, inputs: Mapping[str, Any], arguments: CallArguments) -> Flow[RemoteExecution]:
         """Call a skill; return its run as an ended execution."""
-        options = CallOptions(**arguments)
+        options = read_options(arguments)
         plan = yield from self._plan(skill, inputs, options)
         made = {}
         for name, (content, kind) in plan.files.items():

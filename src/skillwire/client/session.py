@@ -250,7 +250,7 @@ class ClientSession(InstallFlows):
         """Check a call and return its request; a skill of an endpoint has no descriptor."""
         if descriptor is None:
             return self.endpoint_calls.prepare(skill, inputs, options)
-        return self.calls.prepare(skill, descriptor, inputs, **options)
+        return self.calls.prepare(skill, descriptor, inputs, options)
 
     def _check_call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
@@ -263,7 +263,7 @@ class ClientSession(InstallFlows):
         """Call a skill; a skill of an endpoint has no descriptor."""
         if descriptor is None:
             return self.endpoint_calls.call(skill, inputs, options)
-        return self.calls.call(skill, descriptor, inputs, **options)
+        return self.calls.call(skill, descriptor, inputs, options)
 
     def call_reference(
         self,

@@ -210,6 +210,16 @@ class TestSending:
             }
         ]
 
+    @pytest.mark.parametrize("name", ["city", "skill", "descriptor"])
+    @pytest.mark.parametrize("way", ["reference", "skill"])
+    def test_an_unknown_option_is_named_with_the_way_to_pass_inputs(self, place, way, name):
+        options = {name: "Bern"}
+        call = place.client.show(NAME).call if way == "skill" else place.call
+        error = failing(call, **options)
+        assert (error.code, error.message) == ("USAGE", f"a call has no option {name}")
+        assert f"{{'{name}': ...}}" in error.fix
+        assert place.sent("POST") == []
+
     def test_who_calls_is_the_same_for_one_origin_and_another_for_the_next(self, place):
         place.post(DONE)
         place.call()

@@ -7,6 +7,7 @@ import pytest
 from tests.conformance import sharing_examples as example
 
 from skillwire import Client, FetchError, SkillwireError
+from skillwire.model.remote_execution import CallRecord
 from skillwire.protocols.skill_sharing.calls import (
     InvocationOptions,
     cancel,
@@ -17,6 +18,7 @@ from skillwire.protocols.skill_sharing.calls import (
     status_url,
 )
 from skillwire.protocols.skill_sharing.validation import parse, validate
+from skillwire.resolver.calls import known, updated
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpResponse
 
@@ -149,9 +151,9 @@ def test_the_error_of_an_execution_may_have_the_form_of_the_blueprint(retry):
     response = read_answer(http({**json.loads(example.ACCEPTED), "status": "failed", "error": error})).response
     assert response is not None
     assert response.error
-    assert response.error.retry
-    assert response.error.retry.suggested_delay_ms == retry.get("suggested_delay_ms", 0)
-    assert response.error.retry.max_attempts == retry.get("max_attempts", 0)
+    failure = updated(known(CallRecord("", "", "", "", 0)), response).error
+    assert failure
+    assert failure.retry_after == (0.005 if "suggested_delay_ms" in retry else None)  # None is unknown
     (told,) = response.error.details
     assert (told["path"], told["expected"], told["actual"]) == ("/inputs", "array", "string")
 

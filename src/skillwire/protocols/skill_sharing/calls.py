@@ -170,8 +170,10 @@ def _read_output(answer: HttpResponse, media_type: str) -> str | bytes | None:
 
 def _read_response(value: object, source: str, execution_id: str | None, skill_id: str | None) -> InvocationResponse:
     match value:
-        case {"error": {"retry": dict(retry), **failure}, **rest}:  # the same in a failed execution
-            value = {**rest, "error": {**failure, "retry": {"suggested_delay_ms": 0, "max_attempts": 0, **retry}}}
+        case {"error": {"retry": dict(retry), **failure}, **rest}:  # the blueprint lets either field be absent
+            if "suggested_delay_ms" in retry:
+                failure["retry"] = {"max_attempts": 0, **retry}
+            value = {**rest, "error": failure}
     response: InvocationResponse = convert(value, "InvocationResponse", source=source)
     found = response.execution_id  # it becomes a part of URLs, of a file and of what people type
     is_dots = found in {".", ".."}  # percent-encoding does not change them, and they lead up

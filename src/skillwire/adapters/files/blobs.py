@@ -300,14 +300,20 @@ class FileBlobs:
     def aged(self, before: float) -> Iterator[tuple[Digest, Callable[[], bool]]]:
         """Yield digests of files older than ``before``, and what removes each if it still is. Raises StorageError."""
 
+        def is_old(path: Path) -> bool:
+            with contextlib.suppress(FileNotFoundError):  # another write or server may move or remove it
+                return path.stat().st_mtime < before
+            return False
+
         def remove(path: Path) -> bool:
-            if is_old := path.exists() and path.stat().st_mtime < before:
-                path.unlink(missing_ok=True)
-            return is_old
+            with storage_errors(path):
+                if found := is_old(path):
+                    path.unlink(missing_ok=True)
+                return found
 
         with storage_errors(self.directory):
             for path, digest in self.files():
-                if path.stat().st_mtime < before:
+                if is_old(path):
                     yield digest, functools.partial(remove, path)
 
     def download(self, digest: Digest) -> FileDownload:

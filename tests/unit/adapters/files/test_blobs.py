@@ -1,3 +1,4 @@
+import math
 import os
 import stat
 import time
@@ -209,6 +210,14 @@ def test_unused_blobs_and_left_over_files_are_removed(store):
     assert store.path(removed) is None
     assert [name for _, _, names in os.walk(store.directory) for name in names] == [".lock", kept.hex[2:]]
     store.unlock()
+
+
+def test_a_write_that_ends_while_old_files_are_listed_is_passed_over(store, monkeypatch):
+    written = store.put(b"written")
+    moved = (store.directory / "ab" / ".half-written.tmp", Digest("sha256:ab.half-written.tmp"))
+    found = [moved, *store.files()]
+    monkeypatch.setattr(store, "files", lambda: iter(found))
+    assert [digest for digest, _ in store.aged(math.inf)] == [written]
 
 
 def test_nothing_is_removed_while_another_server_holds_the_folder(store):

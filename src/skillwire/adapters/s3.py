@@ -1,6 +1,6 @@
 """Large artifacts in a bucket of S3 or a service like it: needs the extra ``s3``.
 
-An object is named by its digest, and replaced by the same bytes alone. Its bytes are hashed as they arrive, so what a
+An object is named by its digest, so only the same bytes replace it. Its bytes are hashed as they arrive, so what a
 bucket returns needs no trust. The address of the service and the credentials are those of the usual variables, such as
 ``AWS_ACCESS_KEY_ID`` and ``AWS_ENDPOINT_URL``.
 """
@@ -30,7 +30,7 @@ class S3Artifacts:
             self._store = S3Store.from_url(url)
 
     def put(self, content: bytes) -> Digest:
-        """Store an artifact, also where it is, so that it is young. Raises StorageError (``STORAGE``)."""
+        """Store an artifact, over one that is there, so that its age begins anew. Raises StorageError (``STORAGE``)."""
         digest = Digest.of(content)
         with self._errors():
             obstore.put(self._store, digest.hex, content, use_multipart=False)

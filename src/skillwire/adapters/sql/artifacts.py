@@ -1,8 +1,8 @@
-"""The artifacts of a registry.
+"""The artifacts of a registry: the packed files of its versions, by digest.
 
-One of usual size is in the database, so that publishing is one durable transaction, which is committed together with
-others. A large one is a file beside SQLite's, or an object of S3 beside PostgreSQL's, written durably before the
-transaction. Old artifacts without a version are removed.
+An artifact of usual size is a row of the database, so that its publication is one durable transaction, committed
+together with others. A large one is a file beside the database of SQLite, or with PostgreSQL an object of a bucket of
+S3, if one is configured. It is written durably before the transaction. Old ones without a version are removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LargeArtifacts(Protocol):
     """Artifacts that are too large for a row, by digest. Raises StorageError (``STORAGE``)."""
 
     def put(self, content: bytes) -> Digest:
-        """Store an artifact durably; one that is there is as young as a new one."""
+        """Store an artifact durably; the age of one that is there begins anew."""
 
     def has(self, digest: Digest, size: int) -> bool:
         """Whether an artifact of this size is there."""
@@ -36,11 +36,11 @@ class LargeArtifacts(Protocol):
         """Return an artifact, verified; None if it is lost or damaged."""
 
     def aged(self, before: float) -> Iterable[Aged]:
-        """Give those older than ``before``, and what removes each if it still is; that returns whether it did."""
+        """Give those older than ``before``, each with what removes it if it still is, and returns whether it did."""
 
 
 class SqlArtifacts(Store):
-    """The artifacts in rows, and the ``large`` ones, which are too large for a row."""
+    """The part of :class:`skillwire.ports.PackageStore` about artifacts; ``large`` holds those too large for a row."""
 
     turn = AUDIT_TURN
 
@@ -50,15 +50,15 @@ class SqlArtifacts(Store):
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found = await self._artifact(digest)
-        is_large = found == (None,) and self._large
-        return await asyncio.to_thread(is_large.read, digest) if is_large else found and found[0]
+        large = self._large if found == (None,) else None
+        return await asyncio.to_thread(large.read, digest) if large else found and found[0]
 
     @reads
     async def _artifact(self, connection: Connection, digest: Digest) -> Any:  # a row
         return await connection.row("SELECT content FROM artifacts WHERE digest = ?", (raw_digest(digest),))
 
     async def _put(self, large: LargeArtifacts, artifact: bytes) -> float:
-        """Store an artifact; return until when a version may be stored that refers to it."""
+        """Store an artifact; return the time until which a version that refers to it may be stored."""
         begun, digest = time.time(), await asyncio.to_thread(large.put, artifact)
         # A removal that began before is over after the next transaction, and a later one finds the artifact too young.
         if not await self._owns(digest) and not await asyncio.to_thread(large.has, digest, len(artifact)):

@@ -122,7 +122,7 @@ class SqlPackages(SqlArtifacts):
         statement = f"UPDATE accounts SET {new} WHERE name = ?3 AND NOT EXISTS ({other})"
         if await connection.run(statement, (*(update.person or (None, None)), name, update.is_operator)) == 0:
             return False
-        chosen = "account = ?2 AND revoked IS NULL AND ?3 IN ('', name)"  # nothing is in it for None
+        chosen = "account = ?2 AND revoked IS NULL AND ?3 IN ('', name)"  # NULL, for None, is in no list
         await connection.run(f"UPDATE tokens SET revoked = ?1 WHERE {chosen}", (change.at, name, update.revoked))
         await record_change(connection, change)
         return True

@@ -250,10 +250,9 @@ def decode_descriptor(
 ) -> SkillDescriptor:
     """Return the descriptor in ``data``, fully checked; ``expected_id`` is that of the index.
 
-    ``addresses`` allow hosts of its URLs; by default that of ``url`` also, and of a server's own descriptor, which it
-    does not call, all. Raises DecodeError, ValidationError
-    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR`` with every violation in ``details``, ``ID_DIFFERS``,
-    ``DIGEST_FORM``).
+    ``addresses`` allow hosts of its URLs; by default that of ``url`` also. A descriptor that ``is_own`` may name every
+    host, since a server does not call it. Raises DecodeError, ValidationError (``VERSION_INCOMPATIBLE``,
+    ``VALIDATION_ERROR``, ``DESCRIPTOR`` with every violation in ``details``, ``ID_DIFFERS``, ``DIGEST_FORM``).
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)

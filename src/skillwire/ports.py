@@ -125,7 +125,7 @@ class TokenStore(Protocol):
     """The tokens of a publisher. Changes are durable on return, each with the audit entry of its ``change``, if any."""
 
     async def add(self, token: Token, *, change: Change | None = None, most: int | None = None) -> bool:
-        """Store a new token; False when its account has ``most`` already that are valid when it is created."""
+        """Store a new token; False when its account has ``most`` already that are valid then. Raises TrustError."""
 
     async def revoke(self, token_id: str, at: float, *, change: Change | None = None) -> None:
         """Store when a token was revoked; one that was revoked before keeps its time, and no change is recorded."""

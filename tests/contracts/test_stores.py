@@ -9,9 +9,10 @@ from tests.support.opened import Blocking
 
 from skillwire.adapters.sql.packages import SqlPackages
 from skillwire.adapters.sql.tokens import SqlGrants, SqlTokens
+from skillwire.errors import TrustError
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
-from skillwire.model.package import Account, AccountUpdate, Change, Namespace, Role
+from skillwire.model.package import Account, AccountUpdate, Change, Namespace, Right, Role
 from skillwire.model.skill import Permissions
 
 ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
@@ -101,6 +102,18 @@ def test_an_account_has_a_bounded_number_of_valid_tokens(tokens, packages):
     assert tokens.add(ann._replace(token_id="endless", expires=None), most=2)  # noqa: S106  # same
     assert not tokens.add(ann._replace(token_id="third"), most=2, change=change)  # noqa: S106  # same
     assert (tokens.find("third"), Blocking(packages).audit(0, 9)) == (None, [])
+
+
+def test_a_token_needs_the_right_of_its_change_when_it_is_stored(tokens, packages):
+    Blocking(packages).add_account(Account("ann", 1.0), Change(1.0, "ann", "account.create", "ann"))
+    for token_id, expires, revoked in (("ended", 50.0, None), ("revoked", None, 7.0), ("valid", None, None)):
+        tokens.add(TOKEN._replace(token_id=token_id, account="ann", expires=expires, revoked=revoked))
+    new, change = TOKEN._replace(token_id="new", account="ann"), Change(50.0, "ann", "token.create", "ann")  # noqa: S106  # an ID
+    for right in (Right("ended"), Right("revoked"), Right("valid", is_operator=True)):
+        with pytest.raises(TrustError):
+            tokens.add(new, change=change._replace(right=right))
+    assert tokens.find("new") is None
+    assert tokens.add(new, change=change._replace(right=Right("valid")))
 
 
 def test_pages_of_tokens_go_on_behind_one(tokens):

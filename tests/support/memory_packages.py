@@ -78,6 +78,10 @@ class MemoryPackages:
             change, name, Standing(namespace and namespace.renamed_to, is_ended, account and account.is_operator, role)
         )
 
+    def check_standing(self, change: Change) -> None:
+        """Check a change of no namespace. Raises TrustError."""
+        self._check(change, "")
+
     def _check_package(
         self, change: Change, name: PackageName, state: State | None = None, *, may_redirect: bool = False
     ) -> Package:

@@ -110,6 +110,8 @@ class MemoryTokens:
             await self._packages.record(change)
 
     async def add(self, token: Token, *, change: Change | None = None, most: int | None = None) -> bool:
+        if change is not None:
+            self._packages.check_standing(change)
         valid = [one for one in await self.all(token.account) if one.is_good_at(token.created)]
         if most is not None and len(valid) >= most:
             return False

@@ -224,7 +224,8 @@ class Accounts:
         left = await check_lifetime(self._tokens(), actor.token_id, new.expires_in, self._clock())
         if account != actor.account:
             _require_operator(actor, "makes tokens of other accounts")
-        record = self._recorder(actor, "token.create")
+        right = Right(actor.token_id, is_operator=account != actor.account)
+        record = self._recorder(actor, "token.create", right)
         lifetime = left if new.expires_in is None else new.expires_in
         most = int(limits.REGISTRY_TOKENS)
         issued = await self._tokens().issue(
@@ -282,14 +283,16 @@ class Accounts:
             actor = Actor(token.account, address=address, request_id=request_id)
             await self._tokens().revoke(token.token_id, self._recorder(actor, "token.revoke"))
 
-    def _recorder(self, actor: Actor | None, action: str, **details: object) -> Callable[[Token], Change | None]:
+    def _recorder(
+        self, actor: Actor | None, action: str, right: Right | None = None, /, **details: object
+    ) -> Callable[[Token], Change | None]:
         """Return what makes the change of a token by ``actor``, or by its own account on the server's machine."""
 
         def record(token: Token) -> Change | None:
             more = {"scopes": sorted(token.scopes)} if action in _GRANTING else {}
             on, by = ({}, actor) if actor else ({"on": _HERE}, Actor(token.account))
             change = by.change(self._clock(), action, token.account, id=token.token_id, **more, **on, **details)
-            return change if token.account else None
+            return change._replace(right=right) if token.account else None
 
         return record
 

@@ -18,9 +18,9 @@ import secrets
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, UsageError
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.access import DeviceLogin, Token
-from skillwire.model.package import Change
+from skillwire.model.package import Change, Right
 from skillwire.registry.accounts import (
     PUBLISH,
     READ,
@@ -134,14 +134,15 @@ class DeviceLogins:
 
         def record(token: Token) -> Change:
             details = {"id": token.token_id, "scopes": sorted(token.scopes), "client": client}
-            return Change(now, login.account, "token.create", login.account, details, address, request_id)
+            change = Change(now, login.account, "token.create", login.account, details, address, request_id)
+            return change._replace(right=Right(login.decided_by))
 
         name, most = f"{client} (login)", int(limits.REGISTRY_TOKENS)
         try:
             return await tokens.issue(
                 name, scopes=login.scopes, expires_in=lifetime, account=login.account, record=record, most=most
             )
-        except ConflictError:  # as many as the account may have
+        except (ConflictError, TrustError):  # as many as the account may have, or the token that approved has ended
             return "access_denied"
 
     def _device_hash(self, client: str, code: str) -> bytes:

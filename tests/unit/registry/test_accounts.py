@@ -323,6 +323,21 @@ async def test_a_closed_account_has_no_token_no_person_and_no_right(registry):
         await registry.accounts.close(ROOT, "root")
 
 
+async def test_a_token_makes_none_after_its_account_was_closed(registry, monkeypatch):
+    await registry.add("root", is_operator=True)
+    await registry.add("bob")
+    own = await registry.tokens.issue("own", scopes=["read"], account="bob")
+
+    async def close(*_):
+        await registry.accounts.close(ROOT, "bob")
+
+    monkeypatch.setattr("skillwire.registry.accounts.check_lifetime", close)
+    bob = Actor("bob", frozenset(REGISTRY_SCOPES), token_id=own.token.token_id)
+    with pytest.raises(TrustError, match="the token has ended"):
+        await registry.accounts.issue(bob, NewToken("kept", ["read"]))
+    assert [one.name for one in await registry.tokens.all("bob")] == ["own"]
+
+
 async def test_a_token_that_is_refused_makes_no_account(registry, monkeypatch):
     monkeypatch.setattr(limits, "REGISTRY_TOKENS", 1)
     await registry.tokens.issue("own", scopes=["read"], account="bob")

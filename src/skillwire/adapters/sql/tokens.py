@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from skillwire import limits
 from skillwire.adapters.sql import AUDIT_TURN, Connection, Store, reads, writes
-from skillwire.adapters.sql.package_rows import read_rights, record_change
+from skillwire.adapters.sql.package_rows import check_standing, read_rights, record_change
 from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant
 from skillwire.model.package import Change, Rights
@@ -66,6 +66,8 @@ class SqlTokens(Store):
     async def add(
         self, connection: Connection, token: Token, *, change: Change | None = None, most: int | None = None
     ) -> bool:
+        if change is not None:
+            await check_standing(connection, change, "")  # of no namespace
         valid = "account = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?)"
         count = f"SELECT count(*) FROM tokens WHERE {valid}"  # noqa: S608  # a constant
         if most is not None and await connection.value(count, (token.account, token.created)) >= most:

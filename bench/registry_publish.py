@@ -9,7 +9,9 @@ looks through its folder at each upload, begin with 3,000 packages. Compared are
 a time and from eight connections. The store alone is measured, too: 1,000 publications at once, which it commits in
 groups (goal: 1,000 a second).
 
-Needs docker-registry (Debian) and pypi-server (``pip install pypiserver``), or the path of it in ``PYPI_SERVER``.
+Needs docker-registry (Debian) and pypi-server (``pip install pypiserver``), or the path of it in ``PYPI_SERVER``. With
+``SYNC_DELAY=1``, each sync of every server takes a millisecond longer, which strace injects: for one publication ours
+syncs once and docker-registry nineteen times, so the ratio depends on the disk.
 """
 
 from __future__ import annotations
@@ -140,11 +142,20 @@ def pypi(connection: HTTPConnection) -> Callable[[str, bytes], object]:
     return publish
 
 
+def slowed(command: list[str]) -> list[str]:
+    """Return a command whose process syncs as slowly as ``SYNC_DELAY`` says; strace stops it at no other call."""
+    if not (delay := float(os.environ.get("SYNC_DELAY", "0"))):
+        return command
+    inject = f"inject=fsync,fdatasync:delay_exit={delay * 1_000:.0f}"
+    traced = f"-e trace=fsync,fdatasync -e {inject} -o {os.devnull}"
+    return [*f"strace -D -f --seccomp-bpf -qq {traced}".split(), *command]
+
+
 @contextlib.contextmanager
 def running(command: list[str], port: int, **environment: str) -> Iterator[list[HTTPConnection]]:
     """Run a server; give connections to it."""
     variables = {**os.environ, **environment}
-    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(slowed(command), env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while True:
             connection = HTTPConnection("127.0.0.1", port)

@@ -51,9 +51,10 @@ class Account(NamedTuple):
 
 
 class AccountUpdate(NamedTuple):
-    """What an account gets: a person, as issuer and subject, empty for none, and the right; None leaves it as it is.
+    """A change of an account; None leaves a part as it is.
 
-    Its tokens of the name ``revoked`` are revoked, for "" all.
+    ``person`` is the issuer and the subject of the one who signs in, both empty to unlink the account.
+    ``revoked`` is the name of the tokens to revoke; an empty name revokes all.
     """
 
     person: tuple[str, str] | None = None

@@ -118,13 +118,13 @@ def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Me
 
     A method of the registry's own API that takes parameters refuses others, since a misspelt ``dry_run`` would publish.
     """
+    known = {name: _query_names(one.operation) if base == API else [] for name, one in methods.items()}
 
     async def handle(context: RequestContext) -> ASGIApp | None:
-        method = methods["GET" if context.method == "HEAD" else context.method]
-        asked = [PARAMETERS[one] for one in method.operation.parameters] if base == API else []
-        if known := [one["name"] for one in asked if one["in"] == "query"]:
-            _check_query(context, known)
-        response = await method.handler(context)
+        name = "GET" if context.method == "HEAD" else context.method
+        if known[name]:
+            _check_query(context, known[name])
+        response = await methods[name].handler(context)
         if context.method not in READ:
             await context.stamp_change()
             if wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", "")):
@@ -189,6 +189,11 @@ def decode_request(body: bytes, kind: type[T]) -> T:
 def read_query(context: RequestContext) -> Mapping[str, str]:
     """Return the parameters of the query, of equal ones the last. Raises UsageError (``QUERY``)."""
     return dict(read_pairs(context.scope["query_string"], _PARAMETERS))
+
+
+def _query_names(operation: Operation) -> list[str]:
+    described = [PARAMETERS[one] for one in operation.parameters]
+    return [one["name"] for one in described if one["in"] == "query"]
 
 
 def _check_query(context: RequestContext, known: Sequence[str]) -> None:

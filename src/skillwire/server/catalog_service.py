@@ -248,11 +248,12 @@ class CatalogService:
         content = self.folders.make_blob(digest)
         if content is not None:
             return content
-        if digest not in self._lost:
+        self._missing.set()  # before the blob counts as lost: what is lost when a refresh begins, that refresh checks
+        if digest not in self._lost and self.blobs.path(digest) is None:  # else one made it again since it was read
             self._lost.add(digest)
             self.lost_blobs += 1
             self._log.warning("a blob is damaged or missing, and is made again", blob=str(digest))
-        self.look_again()
+        self._again.set()
         return None
 
     def look_again(self) -> None:
@@ -381,6 +382,7 @@ class CatalogService:
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
+            touched = None  # each folder may lack some
         try:
             self._is_owed |= self.folders.refresh(touched)
         except SkillwireError as error:  # what is served stays, and all is looked at again

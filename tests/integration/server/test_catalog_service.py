@@ -3,6 +3,7 @@
 import errno
 import shutil
 import threading
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -12,6 +13,7 @@ from tests.support.sites import Published
 
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError, one_line
+from skillwire.model.digest import Digest
 from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService
 
@@ -162,3 +164,26 @@ def test_blobs_that_nothing_needs_are_removed_at_the_start(tmp_path):
         assert published.blobs.read(skill.artifact.digest)
     finally:
         published.publication.stop()
+
+
+@pytest.mark.parametrize("moment", ["as it is reported", "before it is reported"])
+def test_a_lost_blob_that_is_made_again_at_this_moment_is_counted_once(tmp_path, monkeypatch, moment):
+    published = Published(tmp_path)
+    write_skill(published.skills, "one", {"a.md": "# A\n"})
+    digest = Digest.of(b"# A\n")
+    publication, blobs = published.publication, published.blobs
+    published.look()
+    blobs.remove(digest)
+    if moment == "as it is reported":
+        monkeypatch.setattr(publication, "_log", SimpleNamespace(warning=lambda *_, **__: published.look(())))
+    assert blobs.read(digest) is None
+    if moment == "before it is reported":
+        published.look()
+        blobs.on_lost(digest)  # as of a reader that found nothing before the folders were looked at
+    if blobs.read(digest) is None:
+        published.look()
+    assert (blobs.read(digest), publication.lost_blobs) == (b"# A\n", 1)
+    published.look()
+    blobs.remove(digest)
+    assert blobs.read(digest) is None
+    assert publication.lost_blobs == 2

@@ -256,11 +256,6 @@ class CatalogService:
         self._again.set()
         return None
 
-    def look_again(self) -> None:
-        """Have every folder checked soon, its bytes in the store included."""
-        self._missing.set()
-        self._again.set()
-
     def follow_packages(self) -> None:
         """Have the changes of the registry published soon."""
         self._again.set()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from tests.support.eventually import PATIENCE, eventually_async
+from tests.support.eventually import PATIENCE
 from tests.support.publishing import write_skill
 
 from skillwire import limits
@@ -32,9 +32,8 @@ class TestAccess:
         publication = rpc.caller.application.catalog
         before = publication.current
         write_skill(folder, "new-notes")
-        async with asyncio.timeout(PATIENCE):
-            publication.look_again()
-            await eventually_async(lambda: publication.current is not before)
+        await publication.follow(PATIENCE)
+        assert publication.current is not before
         listed = await rpc.call("list_skills")
         assert "acme.new.notes" in {skill["name"] for skill in listed["skills"]}
         threads = [thread for thread in written if thread is not None]
